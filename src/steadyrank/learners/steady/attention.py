@@ -199,8 +199,8 @@ class Attention(NamedTuple):
 
 
 @no_refcount
-def place_by_attention(attention, ranking, rng):
-    """Rearrange a list that is ranked best first: the better an item, the more its place is looked at. O(length).
+def deal_places(attention, ranking, rng):
+    """Deal a list while it is not known where people look; whether that went. O(length).
 
     If people go on after clicks, and all places seem alike to them, then order is worth nothing: for the first DEALT
     rounds it is dealt. Items that stay where they are cannot tell of places, and what stands low seems to be bad.
@@ -210,7 +210,16 @@ def place_by_attention(attention, ranking, rng):
         for p in range(size - 1, 0, -1):
             q = int(rng.random() * (p + 1))
             ranking[p], ranking[q] = ranking[q], ranking[p]
+        return True
+    return False
+
+
+@no_refcount
+def place_by_attention(attention, ranking, rng):
+    """Rearrange a list that is ranked best first: the better an item, the more its place is looked at. O(length)."""
+    if deal_places(attention, ranking, rng):
         return
+    size = ranking.size
     best_first = stack_ints(size)
     for p in range(size):
         best_first[p] = ranking[p]

@@ -15,6 +15,7 @@ from ..shared.thompson import Posteriors, check_bar
 from .attention import (
     BAR,
     Attention,
+    deal_places,
     goes_on,
     learn_attention,
     looked_at,
@@ -24,6 +25,7 @@ from .attention import (
     scans_all,
     watch,
 )
+from .click_values import ClickValues, add_click, add_outcome, take_click
 from .evidence import NONE, Rule, changes_too_often, due, end_spans, forecast_of_counts, no_verdict, update_verdict
 from .explain import view_of
 from .hedge import (
@@ -51,9 +53,72 @@ from .regimes import (
     uncount_untested,
 )
 from .revisit import Trial, learn_trial, still_count, try_dropped
+from .value_list import learn_values, most_valued
 
 Looks: TypeAlias = Literal["cascade", "positions", "learn"]
 CASCADE, POSITIONS, LEARN = range(3)  # as in Looks
+Goal: TypeAlias = Literal["click", "value"]
+CLICK, VALUE = range(2)  # as in Goal
+
+
+@kernel
+def one_view(values, regimes, favourites, posteriors, attention, ends, allowed, ranking, t, rng):
+    """Fill `ranking` by what was learnt alone, for clicks or for what they are worth."""
+    if values is None:
+        drawn_list(posteriors, allowed, ranking, rng)
+    else:
+        view = view_of_regime(regimes, favourites, 0)
+        most_valued(values, posteriors, attention, ends, view, np.ones(1), allowed, ranking, t, rng)
+
+
+@kernel
+def several_views(values, posteriors, attention, ends, rival, weights, allowed, ranking, t, rng):
+    """Fill `ranking` so that it serves several views, for clicks or for what they are worth."""
+    if values is None:
+        hedged_list(posteriors, rival, weights, allowed, ranking, rng)
+    else:
+        most_valued(values, posteriors, attention, ends, rival, weights, allowed, ranking, t, rng)
+
+
+@no_refcount
+def place_items(values, attention, ranking, rng):
+    """Rearrange a list that is ranked best first; one of values has its places already."""
+    if values is None:
+        place_by_attention(attention, ranking, rng)
+    else:
+        deal_places(attention, ranking, rng)
+
+
+@no_refcount
+def count_clicks(values, items, bits, n, t):
+    """The clicks of round t, of which something may come."""
+    if values is not None:
+        for i in range(n):
+            if bits[i]:
+                add_click(values, items[i], t)
+
+
+@no_refcount
+def take_clicks(values, items, bits, n, t):
+    """The clicks of round t are taken back."""
+    if values is not None:
+        for i in range(n):
+            if bits[i]:
+                take_click(values, items[i], t)
+
+
+@no_refcount
+def count_outcome(values, k, shown, t, before, after):
+    """What came of a click."""
+    if values is not None:
+        add_outcome(values, k, shown, t, before, after)
+
+
+@kernel
+def end_value_window(values, posteriors, attention, t, window):
+    """What clicks are worth, after a window."""
+    if values is not None:
+        learn_values(values, posteriors, attention.chance, not goes_on(attention), t, window)
 
 
 @kernel
@@ -88,6 +153,7 @@ def learn_answer(steady, t, ranking, note, clicks, examined):
         learn_trial(steady.trial, regimes, posteriors, ranking, note, clicks, examined, t)
     items, bits = stack_ints(examined), stack_bools(examined)
     n = looked_at(ranking, note, clicks, examined, t, items, bits)
+    count_clicks(steady.values, items, bits, n, t)
     if note[KIND] == ANSWER:
         count(regimes, items, bits, n, t)
     else:
@@ -115,6 +181,7 @@ def learn_window(steady, t):
         learn_regime(regimes, posteriors)
     learn_priors(regimes, posteriors, steady.length)
     keep_favourites(regimes, steady.favourites, steady.window, changed or share != 1.0)
+    end_value_window(steady.values, posteriors, steady.attention, t, steady.window)
 
 
 class SteadyRank(NamedTuple):
@@ -131,6 +198,8 @@ class SteadyRank(NamedTuple):
     rounds of a regime; 0 insures nothing, and nothing is insured where feedback goes on after clicks.
     `revisit`: the share of the visits that may be lost, in clicks, to trying again what was dropped, so that what an
     attack has hidden comes back; 0 tries nothing again.
+    `goal`: what lists are made for. `click`: as many clicks as possible. `value`: as much as possible of what comes
+    of clicks, such as money, of which `outcome` tells; a click on an item then has a value of its own.
     `caution`: weight of that longer regime in the list, at most; 0 follows every change at once, 1 hardly follows one
     that has just begun. `window`: rounds between tests; shorter notices sooner and takes more time.
     """
@@ -141,6 +210,7 @@ class SteadyRank(NamedTuple):
     attention: Attention
     trial: Trial
     rule: Rule
+    values: ClickValues | None  # None: clicks are the goal
     insurance: float
     caution: float
     window: int
@@ -162,6 +232,7 @@ class SteadyRank(NamedTuple):
         window: int = 50,
         looks: Looks = "learn",
         attention: Sequence[float] | str | None = None,
+        goal: Goal = "click",
     ) -> "SteadyRank":
         insurance = real("insurance", insurance, 0.0, 0.5)
         caution = real("caution", caution, 0.0, 1.0)
@@ -177,6 +248,7 @@ class SteadyRank(NamedTuple):
         best = Favourites.create(problem.n_items, problem.length)
         revisit = real("revisit", revisit, 0.0, 1.0)
         trial = Trial.create(problem.n_items if revisit > 0.0 else 0)
+        valued = choice("goal", goal, get_args(Goal)) == VALUE
         return cls(
             regimes,
             posteriors,
@@ -184,6 +256,7 @@ class SteadyRank(NamedTuple):
             places,
             trial,
             Rule(),
+            ClickValues.create(problem.n_items, problem.length) if valued else None,
             insurance,
             caution,
             window,
@@ -193,21 +266,24 @@ class SteadyRank(NamedTuple):
         )
 
     def rank(self, visit, allowed, ranking, note, rng):
-        regimes = self.regimes
+        regimes, values, ends = self.regimes, self.values, not goes_on(self.attention)
         other = rival(regimes, self.window) if self.caution > 0.0 else -1
-        insured = 0.0 if goes_on(self.attention) else self.insurance
+        insured = self.insurance if ends else 0.0
         if other < 0 and insured == 0.0:
-            drawn_list(self.posteriors, allowed, ranking, rng)
+            places = self.posteriors, self.attention, ends
+            one_view(values, regimes, self.favourites, *places, allowed, ranking, visit.t, rng)
         else:
             weights = np.zeros(2 if other < 0 else 3)
             current = regimes.tally[CURRENT]
             weigh_views(weights, regimes.rounds, current, other, insured, self.caution, self.window)
             view = view_of_regime(regimes, self.favourites, max(other, 0))
-            hedged_list(self.posteriors, view, weights, allowed, ranking, rng)
+            several_views(
+                values, self.posteriors, self.attention, ends, view, weights, allowed, ranking, visit.t, rng
+            )
         if self.revisit > 0.0:
             first = scans_all(self.attention)
             try_dropped(self.trial, regimes, self.posteriors, self.revisit, first, allowed, ranking, note, rng)
-        place_by_attention(self.attention, ranking, rng)
+        place_items(values, self.attention, ranking, rng)
         note_looks(self.attention, self.posteriors, ranking, note)
 
     def update(self, visit, ranking, note, clicks, examined):
@@ -224,6 +300,7 @@ class SteadyRank(NamedTuple):
         if examined > 0:
             items, bits = np.empty(examined, np.int64), np.empty(examined, np.bool_)
             n = looked_at(ranking, note, clicks, examined, visit.t, items, bits)
+            take_clicks(self.values, items, bits, n, visit.t)
             n = still_count(self.trial, items, bits, n, visit.t)
             if note[KIND] == ANSWER:
                 uncount(self.regimes, items, bits, n, visit.t)
@@ -232,6 +309,9 @@ class SteadyRank(NamedTuple):
             drop_favourites(self.regimes, self.favourites, visit.t)
             learn_items(self.regimes, self.posteriors, ranking, examined)
             check_bar(self.posteriors, self.length)
+
+    def outcome(self, item, shown, t, before, after):
+        count_outcome(self.values, item, shown, t, before, after)
 
     def view(self) -> View:
         """Regimes and what they imply for the feedback, with item estimates, and how far people look: a copy."""

@@ -1,0 +1,465 @@
+"""What a click on an item is worth: the chance that something comes of it, times the value of what comes. Ours.
+
+**Chance.** Of the clicks on an item, some lead to an outcome. Outcomes come late: a click of a rounds ago counts as
+one of which all is known with the chance F(a) that its outcome would be known by now (Chapelle 2014, for exponential
+delays; here some share of the outcomes is known at once). Outcomes are few beside clicks, so the chance has the Gamma
+posterior of a Poisson rate, with the item's outcomes and the clicks that count, and a prior fitted across items.
+
+**Value.** What comes of a click has a heavy tail, and one false outcome must not make an item. So values are cut off
+at a cap that few outcomes exceed, a share and a few more, as in the trimmed mean (Lugosi and Mendelson 2021, where
+both have constants for the worst case); an item's own outcomes can raise its cap, if there are several as large. The
+mean is drawn towards what is expected of the item by the credibility of Bühlmann 1967: as if it had so many further
+outcomes of that value. Values are counted on a logarithmic scale, with their sums: whatever was counted can be taken
+back.
+
+Chances and values are the items' own in every regime: clicks are bought, prices are not. Counting begins when the
+first outcome is reported: of clicks before that it is not known what came of them.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ...core.arrays import Counts, Floats, Ints
+from ...core.compiling.jit import kernel, no_refcount
+from ...core.kernels import largest, psi
+from ..shared.thompson import group_of, miss_of, posterior_of
+
+BINS, RATIO, FIRST = 24, 4.0, 4.0**-8  # of values: powers of 4 from 1.5e-5 on
+DELAYS = 40  # of delays: powers of 2, from 1 round on; [0] is what was known at once
+BEYOND = 0.02  # of the outcomes may be larger than the cap,
+BEYOND_ALL, BEYOND_OWN = 1, 2  # and so many more: of all outcomes, or of an item's own
+FEW = 10  # outcomes, and items with any, from which on laws are fitted to them
+LEAST = 1e-6  # that an item attracts
+CHANCE = 0.02  # that something comes of a click, before anything is known
+VARIATION = 1.0, 0.05, 25.0  # of an outcome's value about its item's mean, squared: before a fit, least, most
+WEIGHTS = 4.0, 0.2, 10_000.0  # outcomes that what is expected of an item counts for: before a fit, least, most
+STEPS = 20  # of a fit, each time
+DOUBT = 2.0  # items that the first variance of items counts for
+STEEPEST, GENTLE = 2.0, 4.0  # slopes lie between 0 and the first; 0 counts for so much beside the items
+GROWN = 16  # laws are fitted anew when there are a 16th more outcomes or clicks
+HEAVY = 10.0  # times that a late outcome counts at most for those still missing
+LISTED, EACH = 16, 4  # items that are drawn for a list: so many, and so many for each place
+FEW_ALLOWED = 2  # if fewer of them may be shown than so many times the places, others are chosen for this list alone
+DRAWN_BY = 0.5  # deviations of a draw, at most: the best of 0.5 and 1 in bench/outcomes.py
+HOPE = 1.5  # standard deviations above its mean by which an item is chosen for that
+REFRESHED = 64  # the items that are drawn are chosen anew after a 64th of as many rounds as there are items
+MEAN, WEIGHT, SLOPE, CENTRE = range(4)  # places of ClickValues.chance and ClickValues.law
+VARIES, CAP = range(4, 6)  # further ones of ClickValues.law
+LATE, AT_ONCE = range(2)  # places of ClickValues.delay
+CLICKS, OUTCOMES, NEXT_FIT, NEXT_LIST, SIZE, BEGUN = range(6)  # places of ClickValues.tally
+
+
+class ClickValues(NamedTuple):
+    """Clicks and what came of them, by item; K items."""
+
+    clicks: Counts  # [K]
+    bought: Counts  # [K] clicks of which something came
+    waiting: Floats  # [K] clicks of which something may still come, each with the chance of that, as of `since`
+    since: Ints  # [K] round
+    counts: Counts  # [K, BINS] outcomes by their value
+    sums: Floats  # [K, BINS] of their values
+    total: Floats  # [K] sum of the values, each up to the item's cap
+    outcomes: Counts  # [K] of which it is the sum
+    chance: Floats  # [4] what is expected of chances: mean, outcomes that it counts for, slope, centre
+    law: Floats  # [6] of values: the same, squared variation, cap
+    delay: Floats  # [2] mean delay of late outcomes in rounds, share of those known at once
+    late: Floats  # [DELAYS, 2] outcomes by their delay, and sums of delays
+    drawn: Counts  # [M] the items that lists are drawn from
+    list_worth: Floats  # [1] what the best list of these is worth
+    tally: Ints  # [6] clicks, outcomes; when laws are fitted and items chosen anew; how many are; the first round
+
+    @classmethod
+    def create(cls, n_items: int, length: int) -> "ClickValues":
+        """Nothing came of anything yet."""
+        counts = np.zeros(n_items, np.int32), np.zeros(n_items, np.int32)
+        times = np.zeros(n_items), np.zeros(n_items, np.int64)
+        values = np.zeros((n_items, BINS), np.int32), np.zeros((n_items, BINS))
+        believed = np.zeros(n_items), np.zeros(n_items, np.int32)
+        prior = np.array([CHANCE, WEIGHTS[0], 0.0, 1.0])
+        law = np.array([1.0, WEIGHTS[0], 0.0, 1.0, VARIATION[0], np.inf])
+        delay = np.array([0.0, 1.0]), np.zeros((DELAYS, 2))
+        drawn = np.zeros(LISTED + EACH * length, np.int32)
+        tally = np.zeros(6, np.int64)
+        return cls(*counts, *times, *values, *believed, prior, law, *delay, drawn, np.zeros(1), tally)
+
+
+@no_refcount
+def waiting_at(values, k, t):
+    """Clicks on item k of which something may still come in round t."""
+    if values.waiting[k] <= 0.0 or values.delay[LATE] <= 0.0:
+        return 0.0
+    return values.waiting[k] * math.exp(-max(t - values.since[k], 0) / values.delay[LATE])
+
+
+@no_refcount
+def ripe_clicks(values, k, t):
+    """Clicks on item k that count as having led to all that comes of them."""
+    waiting = (1.0 - values.delay[AT_ONCE]) * waiting_at(values, k, t)
+    return max(values.clicks[k] - waiting, float(values.bought[k]))
+
+
+@no_refcount
+def expected_of(prior, attraction):
+    """What is expected of an item that attracts so much: the mean, times a power of that."""
+    return prior[MEAN] * (max(attraction, LEAST) / prior[CENTRE]) ** prior[SLOPE]
+
+
+@no_refcount
+def worth_of(values, k, t, attraction):
+    """What a click on item k, which attracts so much, is worth, and its squared relative standard deviation.
+
+    The chance that something comes of it has a Gamma posterior, as has the rate of a Poisson law: outcomes are few
+    beside clicks. To first order the squared relative deviations of two factors add up.
+    """
+    chance, law = values.chance, values.law
+    outcomes, weight = chance[WEIGHT] + values.bought[k], law[WEIGHT] + values.outcomes[k]
+    rate = outcomes / (chance[WEIGHT] / expected_of(chance, attraction) + ripe_clicks(values, k, t))
+    value = (law[WEIGHT] * expected_of(law, attraction) + values.total[k]) / weight
+    return min(rate, 1.0) * value, 1.0 / outcomes + law[VARIES] / weight
+
+
+@no_refcount
+def still_to_learn(values, k, t, attraction):
+    """What can still be learnt of item k is worth so many standard deviations of what is believed (`psi`).
+
+    As many rounds are expected to come as there were: in these a good place brings so many outcomes.
+    """
+    ahead = t * attraction * expected_of(values.chance, attraction)
+    return psi(ahead / (values.chance[WEIGHT] + values.bought[k]))
+
+
+@no_refcount
+def hoped_worth(values, k, t, attraction):
+    """What a click on item k counts for in a choice: more than is believed, by what can still be learnt of it."""
+    worth, varies = worth_of(values, k, t, attraction)
+    return worth * (1.0 + math.sqrt(varies) * still_to_learn(values, k, t, attraction))
+
+
+@no_refcount
+def drawn_worth(values, k, t, attraction, rng):
+    """A draw of what a click on item k is worth: Gamma, with the mean of `worth_of`.
+
+    Its deviation is smaller where little can still be learnt: outcomes are rare, and to draw as if all of them
+    came costs more than it teaches.
+    """
+    worth, varies = worth_of(values, k, t, attraction)
+    varies *= (DRAWN_BY * min(still_to_learn(values, k, t, attraction), 1.0)) ** 2
+    if varies <= 0.0:
+        return worth
+    return worth * varies * rng.standard_gamma(1.0 / varies)
+
+
+@no_refcount
+def add_click(values, k, t):
+    """A click on item k in round t; one from before the first outcome was reported is not counted."""
+    if values.tally[BEGUN] == 0 or t < values.tally[BEGUN]:
+        return
+    values.clicks[k] += 1
+    values.tally[CLICKS] += 1
+    if t >= values.since[k]:
+        values.waiting[k] = waiting_at(values, k, t) + 1.0
+        values.since[k] = t
+    else:
+        values.waiting[k] += still_waiting(values, values.since[k] - t)
+
+
+@no_refcount
+def take_click(values, k, t):
+    """A click on item k in round t less."""
+    if values.clicks[k] > 0 and t >= values.tally[BEGUN]:
+        values.clicks[k] -= 1
+        values.tally[CLICKS] -= 1
+        now = max(values.since[k], t)
+        values.waiting[k] = max(waiting_at(values, k, now) - still_waiting(values, now - t), 0.0)
+        values.since[k] = now
+
+
+@no_refcount
+def still_waiting(values, rounds):
+    """The chance that a late outcome is not known after so many rounds."""
+    if values.delay[LATE] > 0.0:
+        return math.exp(-rounds / values.delay[LATE])
+    return 1.0 if rounds == 0 else 0.0
+
+
+@no_refcount
+def bin_of(value):
+    """Where a value is counted."""
+    return min(max(int(math.log(max(value / FIRST, 1.0)) / math.log(RATIO)), 0), BINS - 1)
+
+
+@no_refcount
+def top_of(b):
+    """The value above all that are counted there; the last bin has none."""
+    return FIRST * RATIO ** (b + 1.0)
+
+
+@no_refcount
+def count_value(values, k, value, sign):
+    """Count an outcome of this value (sign 1), or take it away (-1)."""
+    b = bin_of(value)
+    if sign < 0 and values.counts[k, b] == 0:
+        return
+    values.counts[k, b] += sign
+    values.sums[k, b] = values.sums[k, b] + sign * value if values.counts[k, b] > 0 else 0.0
+
+
+@no_refcount
+def count_delay(values, rounds, sign):
+    """Count how late an outcome was."""
+    place = 0
+    while place < DELAYS - 1 and rounds >= 1 << place:
+        place += 1
+    if values.late[place, 0] + sign >= 0.0:
+        values.late[place, 0] += sign
+        values.late[place, 1] = values.late[place, 1] + sign * rounds if values.late[place, 0] > 0.0 else 0.0
+
+
+@no_refcount
+def add_outcome(values, k, shown, t, before, after):
+    """What came of a click on item k of round `shown` was worth `before`, and in round t turns out to be `after`.
+
+    One that is taken back does not say how late it was: its delay stays counted. What comes of clicks from before
+    the first outcome was reported is not counted, as these clicks are not.
+    """
+    if values.tally[BEGUN] == 0:
+        values.tally[BEGUN] = max(t, 1)
+    if shown < values.tally[BEGUN]:
+        return
+    if before > 0.0:
+        count_value(values, k, before, -1)
+    if after > 0.0:
+        count_value(values, k, after, 1)
+    if before <= 0.0 < after:
+        values.bought[k] += 1
+        values.tally[OUTCOMES] += 1
+        count_delay(values, max(t - shown, 0), 1)
+    elif after <= 0.0 < before and values.bought[k] > 0:
+        values.bought[k] -= 1
+        values.tally[OUTCOMES] -= 1
+    learn_value(values, k)
+
+
+@no_refcount
+def capped(values, k, b, cap):
+    """The sum of item k's values in bin b, none more than `cap`."""
+    if top_of(b) <= cap and b < BINS - 1:
+        return values.sums[k, b]
+    return min(values.sums[k, b], values.counts[k, b] * cap) if values.counts[k, b] > 0 else 0.0
+
+
+@no_refcount
+def cap_of(values, k):
+    """What a value of item k counts for at most: the cap of all; or its own, if several outcomes are as large."""
+    above, n = 0, 0
+    for b in range(BINS):
+        n += values.counts[k, b]
+    for b in range(BINS - 1, -1, -1):
+        above += values.counts[k, b]
+        if above > BEYOND * n + BEYOND_OWN:
+            return max(values.law[CAP], values.sums[k, b] / values.counts[k, b])
+    return values.law[CAP]
+
+
+@no_refcount
+def learn_value(values, k):
+    """Add up the values of item k, each up to its cap."""
+    cap, total, n = cap_of(values, k), 0.0, 0
+    for b in range(BINS):
+        total += capped(values, k, b, cap)
+        n += values.counts[k, b]
+    values.outcomes[k] = n
+    values.total[k] = total
+
+
+@no_refcount
+def learn_delay(values, t):
+    """Fit how late outcomes come, in t rounds so far.
+
+    Of the outcomes that come d rounds late only those of the rounds before t - d are known, so each counts for
+    t / (t - d) of them (Horvitz and Thompson 1952).
+    """
+    at_once, later, rounds = values.late[0, 0], 0.0, 0.0
+    for place in range(1, DELAYS):
+        count = values.late[place, 0]
+        if count > 0.0:
+            delay = values.late[place, 1] / count
+            weight = min(t / max(t - delay, 1.0), HEAVY)
+            later += weight * count
+            rounds += weight * values.late[place, 1]
+    values.delay[LATE] = rounds / later if later > 0.0 else 0.0
+    values.delay[AT_ONCE] = at_once / (at_once + later) if at_once + later > 0.0 else 1.0
+
+
+@no_refcount
+def learn_cap(values, counts):
+    """Set the cap of all values: all but a share BEYOND and BEYOND_ALL of the outcomes are smaller. O(K)."""
+    for b in range(BINS):
+        counts[b] = 0
+    n = 0
+    for k in range(values.clicks.size):
+        if values.outcomes[k] > 0:
+            n += values.outcomes[k]
+            for b in range(BINS):
+                counts[b] += values.counts[k, b]
+    above = 0
+    for b in range(BINS - 1, -1, -1):
+        above += counts[b]
+        if above > BEYOND * n + BEYOND_ALL:
+            values.law[CAP] = top_of(b)
+            return
+    values.law[CAP] = np.inf
+
+
+@no_refcount
+def learn_variation(values):
+    """Fit how far outcomes of one item differ: the squared variation about its mean, over all items. O(K)."""
+    squares, n = 0.0, 0
+    for k in range(values.clicks.size):
+        if values.outcomes[k] > 1:
+            cap, mean = cap_of(values, k), values.total[k] / values.outcomes[k]
+            for b in range(BINS):
+                count = values.counts[k, b]
+                if count > 0:
+                    off = capped(values, k, b, cap) / count / mean - 1.0
+                    squares += count * off * off
+            n += values.outcomes[k] - 1
+    if n >= FEW:
+        values.law[VARIES] = min(max(squares / n, VARIATION[1]), VARIATION[2])
+
+
+@no_refcount
+def fit_expected(prior, logs, seen, won, by_rate, varies):
+    """Fit what is expected of items: the mean, the outcomes that it counts for, and how it goes with attractions.
+
+    `logs`, `seen`, `won`, [n]: the logarithm of what each item attracts; clicks and outcomes, `by_rate`; or outcomes
+    and the sum of their values, with the squared variation `varies` of one. What was seen of an item is a multiple of
+    what is expected of it, with mean 1 and the variance of so many outcomes plus that of the items. Mean and slope
+    follow by weighted least squares, the variance of the items by Fisher's scoring for normal multiples, with the one
+    before any fit as that of DOUBT items: likelihoods do not mind that lists choose what is seen. O(n) a step.
+    """
+    n, centre = logs.size, 0.0
+    for i in range(n):
+        centre += logs[i] / n
+    prior[MEAN] *= (math.exp(centre) / prior[CENTRE]) ** prior[SLOPE]
+    prior[CENTRE] = math.exp(centre)
+    for _ in range(STEPS):
+        of_items, first = varies / prior[WEIGHT], varies / WEIGHTS[0]
+        one, off_1, off_2, rest, rest_off = 0.0, 0.0, GENTLE, 0.0, -GENTLE * prior[SLOPE]
+        squares, weights = DOUBT / first, DOUBT / (first * first)
+        for i in range(n):
+            off = logs[i] - centre
+            expected = prior[MEAN] * math.exp(prior[SLOPE] * off)
+            looks = seen[i] * expected if by_rate else seen[i]
+            beyond = won[i] / (looks if by_rate else expected * looks) - 1.0
+            of_luck = varies / looks
+            weight = 1.0 / (of_luck + of_items)
+            one += weight
+            off_1 += weight * off
+            off_2 += weight * off * off
+            rest += weight * beyond
+            rest_off += weight * beyond * off
+            squares += weight * weight * (beyond * beyond - of_luck)
+            weights += weight * weight
+        below = one * off_2 - off_1 * off_1
+        steeper = (one * rest_off - off_1 * rest) / below
+        higher = (off_2 * rest - off_1 * rest_off) / below
+        prior[MEAN] *= math.exp(min(max(higher, -1.0), 1.0))
+        prior[SLOPE] = min(max(prior[SLOPE] + min(max(steeper, -0.5), 0.5), 0.0), STEEPEST)
+        variance = max(squares / weights, varies / WEIGHTS[2])
+        prior[WEIGHT] = min(max(varies / variance, WEIGHTS[1]), WEIGHTS[2])
+
+
+@kernel
+def learn_expected(values, posteriors, t):
+    """Fit what is expected of chances and values to the items with clicks, and with outcomes. O(K)."""
+    n_items, n, some = values.clicks.size, 0, 0
+    logs, seen, won = np.empty((2, n_items)), np.empty((2, n_items)), np.empty((2, n_items))
+    for k in range(n_items):
+        ripe = ripe_clicks(values, k, t) if values.clicks[k] > 0 else 0.0
+        if ripe > 0.0:
+            logs[0, n] = math.log(max(1.0 - miss_of(posteriors, k), LEAST))
+            seen[0, n] = ripe
+            won[0, n] = values.bought[k]
+            n += 1
+        if values.outcomes[k] > 0:
+            logs[1, some] = math.log(max(1.0 - miss_of(posteriors, k), LEAST))
+            seen[1, some] = values.outcomes[k]
+            won[1, some] = values.total[k]
+            some += 1
+    if values.tally[OUTCOMES] >= FEW and some >= FEW:
+        fit_expected(values.chance, logs[0, :n], seen[0, :n], won[0, :n], True, 1.0)
+        fit_expected(values.law, logs[1, :some], seen[1, :some], won[1, :some], False, values.law[VARIES])
+    elif some > 0:
+        values.chance[MEAN] = (1.0 + won[0, :n].sum()) / (1.0 / CHANCE + seen[0, :n].sum())
+        values.law[MEAN] = won[1, :some].sum() / seen[1, :some].sum()
+
+
+@kernel
+def learn_laws(values, posteriors, t):
+    """Fit what items have in common to all that is known in round t, if there is a 16th more of it. O(K)."""
+    known = values.tally[CLICKS] + 64 * values.tally[OUTCOMES]
+    if known < values.tally[NEXT_FIT]:
+        return
+    values.tally[NEXT_FIT] = known + max(known // GROWN, 1)
+    learn_delay(values, t)
+    if values.tally[OUTCOMES] > 0:
+        learn_cap(values, np.empty(BINS, np.int64))
+        for k in range(values.clicks.size):
+            if values.outcomes[k] > 0:
+                learn_value(values, k)
+        learn_variation(values)
+    learn_expected(values, posteriors, t)
+
+
+@no_refcount
+def hoped_for(values, posteriors, k, t, rest):
+    """What a look at item k may be worth beyond the `rest` of a list: by HOPE deviations more than is believed."""
+    alpha, beta = posterior_of(posteriors, group_of(posteriors.groups, k))
+    total = alpha + beta
+    mean = alpha / total
+    attracts = min(mean + HOPE * math.sqrt(mean * (1.0 - mean) / (total + 1.0)), 1.0)
+    return attracts * (hoped_worth(values, k, t, mean) - rest)
+
+
+@kernel
+def choose(values, posteriors, t, allowed, chosen):
+    """Fill `chosen` with the allowed items that may be worth most in a list; how many there are. O(K).
+
+    Half of them are chosen by what a look may be worth, and half by how much more than the best list: a place high
+    in a list is taken from all that comes after it. Items that nobody has looked at are not among them: what they
+    attract is drawn first.
+    """
+    n_items, groups, some = allowed.size, posteriors.groups, 0
+    index = np.full(n_items, -np.inf)
+    for k in range(n_items):
+        if allowed[k] and groups.looks[group_of(groups, k)] > 0:
+            index[k] = hoped_for(values, posteriors, k, t, 0.0)
+            some += 1
+    n = min(chosen.size, some)
+    if n == 0:
+        return 0
+    half = np.empty((n + 1) // 2, np.int64)
+    largest(index, half)
+    for i in range(half.size):
+        chosen[i] = half[i]
+        index[half[i]] = -np.inf
+    for k in range(n_items):
+        if index[k] > -np.inf:
+            index[k] = hoped_for(values, posteriors, k, t, values.list_worth[0])
+    rest = np.empty(n - half.size, np.int64)
+    if rest.size > 0:
+        largest(index, rest)
+    for i in range(rest.size):
+        chosen[half.size + i] = rest[i]
+    return n
+
+
+@kernel
+def choose_drawn(values, posteriors, t, window):
+    """Choose the items that lists are drawn from, until the next time. O(K)."""
+    n_items = values.clicks.size
+    values.tally[NEXT_LIST] = t + max(window, n_items // REFRESHED)
+    values.tally[SIZE] = choose(values, posteriors, t, np.ones(n_items, np.bool_), values.drawn)

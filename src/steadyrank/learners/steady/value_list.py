@@ -1,0 +1,260 @@
+"""The list that is worth most, where clicks differ in what they are worth. Ours, after Kempe and Mahdian 2008.
+
+A user looks at place p with chance c_p if nothing was clicked above it, and clicks an item that attracts with chance
+a; the click is worth v. Either the click ends the visit, e = 1, or it does not, e = 0. So a list is worth
+
+    sum_p c_p a_p v_p prod_{q < p} (1 - e a_q).
+
+**Order.** Of two neighbours at places with chances c and s c, and with what follows them the same, i first is better
+if a_i v_i (1 - s (1 - e a_j)) > a_j v_j (1 - s (1 - e a_i)): items belong in the order of a v / (1 - s (1 - e a)).
+Where everybody scans the list (s = 1, e = 1) that is v, the value of a click, whatever attracts how much; where
+clicks do not end the visit it is a v.
+
+**Set.** With the order known, either an item stands at a place and then comes the best list of those after it, or it
+is left out: a dynamic programme over items and places. It is exact for s = 1, e = 1, and for e = 0.
+
+**Views.** Where it is unclear which of several views of the items is true, what a list is worth is averaged over
+them. Then, and where chances of places fall unevenly, items and places are exchanged until that helps no more.
+"""
+
+import numpy as np
+
+from ...core.compiling.jit import kernel, no_refcount
+from ..shared.thompson import draw_largest, draw_of, group_of, miss_of, posterior_of
+from .click_values import FEW_ALLOWED, NEXT_LIST, SIZE, choose, choose_drawn, drawn_worth, learn_laws, worth_of
+from .hedge import add_new, best_of, lowest_means_allowed, mean_of
+
+LEAST = 1e-12  # by which a list has to be better
+ROUNDS = 2  # exchanges at most, for each place
+DRAWN = 1  # of the largest draws, for each place
+
+
+@no_refcount
+def fall_of(chance):
+    """How much the chance that places are looked at falls from place to place: the geometric mean."""
+    last = chance.size - 1
+    if last < 1 or chance[0] <= 0.0:
+        return 1.0
+    return min((chance[last] / chance[0]) ** (1.0 / last), 1.0)
+
+
+@no_refcount
+def order_value(attraction, value, fall, ends):
+    """An item's place in the order: see above."""
+    if not ends:
+        return attraction * value
+    return attraction * value / max(1.0 - fall * (1.0 - attraction), 1e-12)
+
+
+@kernel
+def best_in_order(attraction, value, chance, ends, ranking):
+    """Fill `ranking` with the places of `attraction` and `value` that make the best list. O(n length), and a sort.
+
+    `chance` [length]: c_p. There are at least as many items as places. Returns what it is worth.
+    """
+    n, size = attraction.size, ranking.size
+    index, fall = np.empty(n), fall_of(chance[:size])
+    for i in range(n):
+        index[i] = -order_value(attraction[i], value[i], fall, ends)
+    order = np.argsort(index)
+    best, taken = np.full(size + 1, -np.inf), np.zeros((n, size), np.bool_)
+    best[size] = 0.0
+    for i in range(n - 1, -1, -1):
+        a, v = attraction[order[i]], value[order[i]]
+        stay = 1.0 - a if ends else 1.0
+        for p in range(size):  # place p is still that of the items from i + 1 on at p + 1
+            if best[p + 1] > -np.inf:
+                with_it = chance[p] * a * v + stay * best[p + 1]
+                if with_it > best[p]:
+                    best[p] = with_it
+                    taken[i, p] = True
+    p = 0
+    for i in range(n):
+        if p < size and taken[i, p]:
+            ranking[p] = order[i]
+            p += 1
+    return best[0]
+
+
+@no_refcount
+def weigh_places(attraction, value, chance, ends, ranking, reach, rest):
+    """Write, for each view, the chance that nothing was clicked above each place, and what the places from it on are
+    worth then; [V, length] and [V, length + 1].
+    """
+    size = ranking.size
+    for v in range(attraction.shape[0]):
+        here = 1.0
+        for p in range(size):
+            reach[v, p] = here
+            here *= 1.0 - attraction[v, ranking[p]] if ends else 1.0
+        rest[v, size] = 0.0
+        for p in range(size - 1, -1, -1):
+            a = attraction[v, ranking[p]]
+            rest[v, p] = chance[p] * a * value[v, ranking[p]] + (1.0 - a if ends else 1.0) * rest[v, p + 1]
+
+
+@no_refcount
+def gain_of_item(attraction, value, weights, chance, ends, ranking, reach, rest, p, i):
+    """What a list gains if item i stands at place p instead."""
+    gain, k = 0.0, ranking[p]
+    for v in range(weights.size):
+        a, other = attraction[v, i], attraction[v, k]
+        now = chance[p] * other * value[v, k] + (1.0 - other if ends else 1.0) * rest[v, p + 1]
+        then = chance[p] * a * value[v, i] + (1.0 - a if ends else 1.0) * rest[v, p + 1]
+        gain += weights[v] * reach[v, p] * (then - now)
+    return gain
+
+
+@no_refcount
+def gain_of_swap(attraction, value, weights, chance, ends, ranking, reach, rest, p):
+    """What a list gains if places p and p + 1 trade their items."""
+    gain, i, j = 0.0, ranking[p], ranking[p + 1]
+    for v in range(weights.size):
+        a, b = attraction[v, i], attraction[v, j]
+        stay, leave = (1.0 - b if ends else 1.0), (1.0 - a if ends else 1.0)
+        then = chance[p] * b * value[v, j] + stay * (chance[p + 1] * a * value[v, i] + leave * rest[v, p + 2])
+        gain += weights[v] * reach[v, p] * (then - rest[v, p])
+    return gain
+
+
+@kernel
+def exchange(attraction, value, weights, chance, ends, ranking):
+    """Exchange items of a list for others, and neighbours for one another, until nothing helps.
+
+    `attraction`, `value` [V, n]: of each item in each view; `weights` [V]. Each step is the best of all.
+    O(V n length) a step.
+    """
+    size, n, views = ranking.size, attraction.shape[1], weights.size
+    reach, rest = np.empty((views, size)), np.empty((views, size + 1))
+    free = np.ones(n, np.bool_)
+    for p in range(size):
+        free[ranking[p]] = False
+    for _ in range(ROUNDS * size):
+        weigh_places(attraction, value, chance, ends, ranking, reach, rest)
+        most, place, item = LEAST, -1, -1
+        for p in range(size):
+            if p + 1 < size:
+                gain = gain_of_swap(attraction, value, weights, chance, ends, ranking, reach, rest, p)
+                if gain > most:
+                    most, place, item = gain, p, -1
+            for i in range(n):
+                if free[i]:
+                    gain = gain_of_item(attraction, value, weights, chance, ends, ranking, reach, rest, p, i)
+                    if gain > most:
+                        most, place, item = gain, p, i
+        if place < 0:
+            return
+        if item < 0:
+            ranking[place], ranking[place + 1] = ranking[place + 1], ranking[place]
+        else:
+            free[ranking[place]] = True
+            free[item] = False
+            ranking[place] = item
+
+
+@kernel
+def candidates_for(values, posteriors, allowed, size, t, rng):
+    """Items that a list is made of, and a draw of what each attracts.
+
+    Those of the largest draws of all that are allowed, and those that were chosen for what they may be worth. If few
+    of these may be shown, others are chosen for this list alone, O(K).
+    """
+    items, draws = draw_largest(posteriors, allowed, min(DRAWN * size, allowed.size), rng)
+    drawn, n, may = values.drawn, values.tally[SIZE], 0
+    for i in range(n):
+        may += allowed[drawn[i]]
+    if n > 0 and may < FEW_ALLOWED * size:
+        drawn = np.empty_like(values.drawn)
+        n = choose(values, posteriors, t, allowed, drawn)
+    more = items.size
+    every, attraction = np.empty(more + n, np.int64), np.empty(more + n)
+    for i in range(more):
+        every[i] = items[i]
+        attraction[i] = draws[i]
+    for i in range(n):
+        k = drawn[i]
+        new = allowed[k]
+        for j in range(items.size if new else 0):
+            new = new and items[j] != k
+        if new:
+            every[more] = k
+            attraction[more] = draw_of(posteriors, k, items, draws, rng)
+            more += 1
+    return every[:more], attraction[:more]
+
+
+@kernel
+def places_by_look(chance, order, ends, size):
+    """The places of a list in the order in which it is filled, and the chance that each is looked at.
+
+    From the top where a click ends the visit; else those first that are looked at most.
+    """
+    places, looked_at = np.empty(size, np.int64), np.empty(size)
+    n = 0
+    for p in range(chance.size):
+        place = p if ends else order[p]
+        if place < size:
+            places[n] = place
+            looked_at[n] = chance[place]
+            n += 1
+    return places, looked_at
+
+
+@kernel
+def most_valued(values, posteriors, attention, ends, rival, weights, allowed, ranking, t, rng):
+    """Fill `ranking` with the list that is worth most by a draw of what items attract and clicks are worth.
+
+    `weights`: of the views; the first one is drawn. If there are two or three: that all learnt of attractions is
+    inverted, and the `rival`; values are as believed in both. Their candidates are the `ranking.size` best of each.
+    """
+    size = ranking.size
+    drawn, draws = candidates_for(values, posteriors, allowed, size, t, rng)
+    some, views = drawn.size, weights.size
+    n, items = some, np.empty(some + (views - 1) * size, np.int64)
+    for i in range(n):
+        items[i] = drawn[i]
+    if views > 1:
+        best = np.empty(size, np.int64)
+        lowest_means_allowed(posteriors, allowed, best, rng)
+        n = add_new(items, n, best)
+        if views > 2:
+            best_of(rival, allowed, best, rng)
+            n = add_new(items, n, best)
+    attraction, worth = np.empty((views, n)), np.empty((views, n))
+    for i in range(n):
+        k = items[i]
+        alpha, beta = posterior_of(posteriors, group_of(posteriors.groups, k))
+        attraction[0, i] = draws[i] if i < some else rng.beta(alpha, beta)
+        worth[0, i] = drawn_worth(values, k, t, attraction[0, i], rng)
+        if views > 1:
+            attraction[1, i] = beta / (alpha + beta)
+            worth[1, i], _ = worth_of(values, k, t, alpha / (alpha + beta))
+        if views > 2:
+            attraction[2, i] = mean_of(rival, k)
+            worth[2, i] = worth[1, i]
+    places, chance = places_by_look(attention.chance, attention.order, ends, size)
+    found = np.empty(size, np.int64)
+    best_in_order(attraction[0], worth[0], chance, ends, found)
+    if views > 1 or (ends and chance[size - 1] < chance[0]):
+        exchange(attraction, worth, weights, chance, ends, found)
+    for p in range(size):
+        ranking[places[p]] = items[found[p]]
+
+
+@kernel
+def learn_values(values, posteriors, chance, ends, t, window):
+    """After a window: fit what items have in common, and choose the items that lists are drawn from. O(K) if due."""
+    learn_laws(values, posteriors, t)
+    if t < values.tally[NEXT_LIST]:
+        return
+    choose_drawn(values, posteriors, t, window)
+    n = values.tally[SIZE]
+    if n == 0:
+        return
+    attraction, worth = np.empty(n), np.empty(n)
+    for i in range(n):
+        k = values.drawn[i]
+        attraction[i] = 1.0 - miss_of(posteriors, k)
+        worth[i], _ = worth_of(values, k, t, attraction[i])
+    best = np.empty(min(chance.size, n), np.int64)
+    values.list_worth[0] = best_in_order(attraction, worth, chance, ends, best)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from .impression_buffer import ImpressionBuffer
 from .learner_state import LearnerState
+from .outcomes import CLICK_BYTES
 
 SMALL = 2_048  # items of a board that is not asked about
 _NAME = 150  # bytes of an item's name, and of what leads from there to its slot
@@ -56,6 +57,7 @@ def memory_of(state: LearnerState) -> BoardMemory:
     each = (_bytes_in(large) - _bytes_in(small)) / (_PROBED[1] - _PROBED[0])
     ring = ImpressionBuffer(small, True, True, 8)
     impression = sum(array.nbytes for array in ring.arrays().values()) / ring.places + _KEY
+    impression += 0 if small.outcomes is None else CLICK_BYTES
     segments, features = len(state.features.segments), state.features.size
     kind = f"{segments} segments x " if segments else f"{features} features x " if features else ""
     return BoardMemory(_bytes_in(small) - each * _PROBED[0], each + _NAME, impression, kind)

@@ -3,7 +3,7 @@
 Guards that can grow begin with the first answer of a sender, and with little room.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -191,6 +191,7 @@ class Gate:
         self.posts = [Post(*pair, place, length, seed) for place, pair in enumerate(in_order)]
         self.open = chosen[0][0] is GUARDS["Anyone"]  # nobody is kept out, and nobody judged
         self._back = TakenBack.create(length)
+        self.forgetting: Callable[[int, Sequence[int]], None] | None = None  # told of a visit before it is forgotten
 
     def begin(self, learner: Any, capacity: int, sized: int) -> None:
         """Have room for so many items; what is wrong with the settings is refused, and machine code looked up."""
@@ -243,6 +244,8 @@ class Gate:
             if size == 0:
                 return
             if not self.shadow:
+                if self.forgetting is not None:
+                    self.forgetting(t, ranking[:size].tolist())
                 post.forget(learner, Visit(t, client, features), ranking[:size], note, clicks[:size], examined)
             for other in self.posts:
                 for its_kind in other.guards:

@@ -12,6 +12,7 @@ from ..core.refusals import Refused
 from ..core.settings import flag, whole
 from .features import FeatureSpace
 from .gate import Gate
+from .outcomes import Outcomes, Told
 from .silence import Silence
 
 
@@ -49,6 +50,7 @@ class Learning(Protocol):
     unknown: Floats
     gate: Gate
     slots: dict[str, int]
+    outcomes: Outcomes | None
 
     @property
     def learn(self) -> Learn:
@@ -64,6 +66,7 @@ UNANSWERED = (OPEN, WITHHELD)
 MOST_KINDS = 8  # of cohorts on a board
 _FIRST_PLACES = 10_000  # positions of lists
 _NO_COHORTS: Mapping[str, int] = {}
+NO_OUTCOMES = "outcomes are learnt from where value is the goal: it is clicks here (goal)"
 _UNKNOWN: Floats = np.zeros(0)  # nothing is known of a visit
 
 
@@ -94,7 +97,14 @@ class ImpressionBuffer:
         self.kinds: list[str] = []  # of cohorts, in the order in which they came
         self.declared: Sequence[str] | None = None  # kinds that are taken; None: the first MOST_KINDS
         self.numbers: dict[int, int] = {}  # by key, where impressions have one
+        self.remember(self.most)
         self._places(min(self.most, max(_FIRST_PLACES // learner_state.length, 8)))
+
+    def remember(self, most: int) -> None:
+        """Remember so many impressions, and as many clicks for what comes of them, from now on."""
+        self.most = most
+        if self.learner_state.outcomes is not None:
+            self.learner_state.outcomes.most = most
 
     def _places(self, n: int) -> None:
         length = self.learner_state.length
@@ -244,6 +254,26 @@ class ImpressionBuffer:
             return "waiting"
         self._enter(place)
         return "late" if self.in_order else "learnt"
+
+    def outcome(self, number: int, slot: int, id_: int, amount: float) -> Told:
+        """Something came of a click on an impression's item, once by its id; before the answer, it waits for that.
+
+        The click is remembered longer than the impression: by its round, `outcome_of`.
+        """
+        place = self.find_place(number)
+        found = np.flatnonzero(self.ranking[place, : self.size[place]] == slot)
+        if not found.size:
+            raise Refused(422, f"impression {number} did not show this item")
+        answered = self.state[place] not in UNANSWERED
+        if answered and not self.clicks[place, found[0]]:
+            raise Refused(409, f"impression {number} was answered without a click on this item")
+        return self.outcome_of(int(self.round[place]), slot, id_, amount, self.state[place] == DONE)
+
+    def outcome_of(self, t: int, slot: int, id_: int, amount: float, clicked: bool) -> Told:
+        """The same by round; `clicked`: whether it is known that an answer had this click and was dealt with."""
+        if self.learner_state.outcomes is None:
+            raise Refused(409, NO_OUTCOMES)
+        return self.learner_state.outcomes.add(t, slot, id_, amount, clicked)
 
     def withhold(self, number: int) -> None:
         """An answer to an impression was refused: if no other one comes, nothing is known of it."""

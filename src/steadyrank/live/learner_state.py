@@ -11,7 +11,7 @@ from ..core.compiling.announcing import announcing
 from ..core.compiling.intrinsics import addresses
 from ..core.contract import KIND, NOTE_EXTRA, SILENCE, Problem, Visit, memory, view_of
 from ..core.discovery import find_class, make
-from ..core.dispatch import call_count_answer, call_end_window, call_rank, call_rank_at, call_update
+from ..core.dispatch import call_count_answer, call_end_window, call_outcome, call_rank, call_rank_at, call_update
 from ..core.refusals import Refused
 from ..core.rounds import offers
 from ..core.segments import REST, SEGMENT, segment_at
@@ -22,6 +22,7 @@ from .answers import check_item
 from .features import NO_FEATURES, FeatureSpace, Values, check_suited
 from .gate import NO_GUARD, Gate, Guarding
 from .newcomers import NEW_LOOKS, Newcomers
+from .outcomes import Outcomes
 from .widening import restored, widen
 
 MOST_ITEMS = 10_000_000
@@ -105,11 +106,20 @@ class LearnerState:
         update = call_count_answer if self._in_two else call_update
         self._update = update.bind(self.learner, Visit(1), ranking, note, self.active, 1)
         self._end_window: Callable[..., Any] | None = None  # compiled when it is first needed
+        self.outcomes: Outcomes | None = None  # where they are the goal
+        if self.settings.get("goal") == "value":
+            self._outcome = call_outcome.bind(self.learner, 0, 1, 1, 0.0, 1.0)
+            self.outcomes = Outcomes(self._tell)
         self.guard_by(guards, shadow)
+
+    def _tell(self, slot: int, shown: int, now: int, before: float, after: float) -> None:
+        """Tell the learner what came of a click."""
+        self._outcome(self.learner, slot, shown, now, before, after)
 
     def guard_by(self, guards: Guarding, shadow: bool) -> None:
         """Other guards from now on, which know nobody yet."""
         self.gate = Gate([(guard, _plain(own)) for guard, own in guards], shadow, self.length, self.seed)
+        self.gate.forgetting = None if self.outcomes is None else self.outcomes.forget
         self.gate.begin(self.learner, self.capacity, self.sized)
 
     def _name(self, item: Any) -> int:
@@ -267,15 +277,17 @@ class LearnerState:
         self.clicks[ranking[:examined]] += clicks[:examined]
         marked, visit = note.copy(), self._with_features(visit)
         marked[KIND] = kind
-        asked = not (self.gate.open or vouched)
+        asked, refused = not (self.gate.open or vouched), False
         if self.features.segments and marked[SEGMENT] == REST:
             marked[SEGMENT] = segment_at(visit.features, 0, 1 + len(self.features.segments))
         if asked and not self.gate.admit(self.learner, visit, cohorts, ranking, marked, clicks, examined):
             self.refused[0] += kind != SILENCE
-            return False
-        if self._update(self.learner, visit, ranking, marked, clicks, examined):
+            refused = True
+        elif self._update(self.learner, visit, ranking, marked, clicks, examined):
             self._compiled_window()(self.learner, visit)
-        return True
+        if self.outcomes is not None:
+            self.outcomes.click(visit.t, ranking[:examined][clicks[:examined]].tolist(), not refused)
+        return not refused
 
     def _compiled_window(self) -> Callable[..., Any]:
         """What the learner does at the end of a window."""
@@ -313,7 +325,8 @@ class LearnerState:
         """Every array that decides the next ranking, by name: the same objects, not copies."""
         own = {"active": self.active, "added": self.added, "looks": self.looks, "clicks": self.clicks}
         learner = {f"learner.{name}": array for name, array in memory(self.learner)}
-        return own | {"refused": self.refused} | learner | self.gate.arrays()
+        outcomes = {} if self.outcomes is None else self.outcomes.arrays()
+        return own | {"refused": self.refused} | learner | self.gate.arrays() | outcomes
 
     def restore(
         self, names: Sequence[str], sized: int, kinds: Sequence[Sequence[str]], arrays: Mapping[str, Any]
@@ -332,3 +345,5 @@ class LearnerState:
         blank = self._make(self.capacity)
         self.learner = restored(widen(blank, blank, self._make(sized)), arrays, "learner.", False)
         self.gate.restore(kinds, arrays, self.capacity, sized)
+        if self.outcomes is not None:
+            self.outcomes.restore(arrays)

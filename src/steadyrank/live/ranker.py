@@ -1,6 +1,7 @@
 """A learner kept alive between requests, inside your own process; and one log of past clicks through several."""
 
 import pathlib
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,8 +23,9 @@ from .answers import Unknown, check_candidates, check_item, check_unknown, fresh
 from .board_memory import SMALL, memory_of, room_for
 from .features import NO_FEATURES, SEGMENT_NAME, FeatureSpace, Values, by_segment
 from .gate import OneGuard, guarding
-from .impression_buffer import DelayQueue, ImpressionBuffer, Outcome
+from .impression_buffer import NO_OUTCOMES, DelayQueue, ImpressionBuffer, Outcome
 from .learner_state import LearnerState, Standing
+from .outcomes import Goal, Told, amount_of, number_of, with_goal
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ class Ranker:
     """Ranks items, learns from what was clicked, and can be saved and loaded at any moment. Safe for threads.
 
     `items`: their names. `length`: places of a list. `learner`: a name or a class that is `live`; `settings` are its
-    own. `guard`: whose feedback reaches the learner, a name or a class, with its `guard_settings`; by default
+    own. `goal`: "click", or "value": lists are made for what comes of clicks, of which `outcome` tells. `guard`:
+    whose feedback reaches the learner, a name or a class, with its `guard_settings`; by default
     everybody's. "ClientTrust" judges by the `client` given to `rank`. Several guards: a list of names or classes, or
     of pairs with the settings of each; what all of them admit is learnt. `lifetime`: seconds after which an
     impression can no longer be answered. `settle`: seconds that answers wait so that they enter the learner in the
@@ -67,6 +70,7 @@ class Ranker:
         *,
         seed: int = 0,
         settings: Mapping[str, Any] | None = None,
+        goal: Goal = "click",
         guard: str | type | Sequence[OneGuard] = "Anyone",
         guard_settings: Mapping[str, Any] | None = None,
         new_share: float = 0.2,
@@ -84,7 +88,7 @@ class Ranker:
             raise ValueError(f"settle={settle!r} needs a lifetime: without one an unanswered list would wait forever")
         self.lifetime = None if lifetime is None else real("lifetime", lifetime, 0.0)
         self.settle = self.lifetime if settle is None else real("settle", settle, 0.0, self.lifetime)
-        own, guards = dict(settings or {}), guarding(guard, guard_settings)
+        own, guards = with_goal(learner, settings or {}, goal), guarding(guard, guard_settings)
         names = items if isinstance(items, str | Mapping) else list(items)
         with announcing(learner if isinstance(learner, str) else learner.__name__):
             if not isinstance(names, str) and len(names) > SMALL:
@@ -226,6 +230,25 @@ class Ranker:
                 answers.IN_PROCESS, clicked=clicked, position=position, clicks=clicks, examined=examined
             )
             return self._impressions.answer(shown, *given.to(items))
+
+    def outcome(self, shown: int, item: str, value: float, *, kind: str = "purchase", id: str | None = None) -> Told:
+        """Something came of a click: `value`, at least 0, such as money or seconds, all of a ranker in one unit.
+
+        `kind`: any word; "return" takes off what was reported before. `id`: names this outcome of this click, so that
+        it counts once however often it is reported; another value under it is refused with code 409. Outcomes may
+        come in any order, before the answer as well: "learnt", or "waiting" for the answer, "unheard" if a guard kept
+        the visit from the learner, or "duplicate". Of an impression that is forgotten (`most_open`) they are refused
+        with code 410, of one answered without this click with 409.
+        """
+        with self._lock:
+            self._pass_time()
+            if self._learner_state.outcomes is None:
+                raise Refused(409, NO_OUTCOMES)
+            if isinstance(shown, bool) or not isinstance(shown, int):
+                raise Refused(422, f"an impression's id is a whole number, not {shown!r}")
+            amount, slot = amount_of(value, kind), self._learner_state.slot(item)
+            number = secrets.randbits(63) if id is None else number_of(id)
+            return self._impressions.outcome(shown, slot, number, amount)
 
     def add(self, item: str, features: Values | None = None) -> None:
         """Add an item while running, of which this is known: it is shown now and then until it is known better."""

@@ -1,0 +1,148 @@
+"""What came of the clicks of a board: each outcome once, in any order, and what a click is worth by now."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from ..core.discovery import find_class, settings_of
+from ..core.refusals import Refused
+from ..core.settings import choice, real
+from ..learners import ALL as LEARNERS
+
+Goal: TypeAlias = Literal["click", "value"]  # what lists are made for
+RETURN = "return"  # the kind of an outcome that takes off what was reported before
+MOST_VALUE = 1e12
+CLICK_BYTES = 400  # of a click remembered, with an outcome
+_MOST_OUTCOMES = 100  # of one click
+# of a click: not learnt from yet; the learner knows it; it does not, for a guard or a label kept the visit from it
+WAITS, HEARD, UNHEARD = range(3)
+Told: TypeAlias = Literal["learnt", "waiting", "unheard", "duplicate"]  # what became of an outcome
+Tell: TypeAlias = Callable[[int, int, int, float, float], None]  # the learner: item, round, now, before and after
+
+
+def with_goal(learner: str | type, settings: Mapping[str, Any], goal: Goal) -> dict[str, Any]:
+    """A learner's settings with a goal; only value is told, so that any learner has the goal of clicks."""
+    if choice("goal", goal, get_args(Goal)) == 0:
+        return dict(settings)
+    cls = find_class("learner", learner, LEARNERS)
+    if "goal" not in settings_of(cls):
+        able = ", ".join(sorted(name for name, other in LEARNERS.items() if "goal" in settings_of(other)))
+        raise ValueError(f"goal='value' is for {able}: {cls.__name__} learns clicks alone")
+    return {**settings, "goal": goal}
+
+
+def amount_of(value: Any, kind: str) -> float:
+    """What an outcome adds to what a click is worth; less than 0 for a return."""
+    try:
+        amount = real("value", value, 0.0, MOST_VALUE)
+    except ValueError as error:
+        raise Refused(422, str(error)) from error
+    return -amount if kind == RETURN else amount
+
+
+def number_of(id_: str) -> int:
+    """63 bits that stand for the id of an outcome."""
+    return int.from_bytes(hashlib.blake2b(id_.encode(), digest_size=8).digest(), "little") >> 1
+
+
+class _Click:
+    """A click, or an outcome whose click is not known yet."""
+
+    __slots__ = ("amounts", "state", "worth")
+
+    def __init__(self, state: int) -> None:
+        self.state = state
+        self.worth = 0.0  # of all outcomes; less than 0 while only a return is known
+        self.amounts: dict[int, float] = {}  # of each outcome, by its number
+
+
+class Outcomes:
+    """The latest clicks of a board by round and item, and what came of each; at most `most`.
+
+    Two visits can have one round where several workers give out lists: what comes of their clicks on one item is
+    added up, which is worth the same. The learner is told the sum of a click's outcomes, at least 0, once it knows
+    the click. `tell` tells it.
+    """
+
+    def __init__(self, tell: Tell) -> None:
+        self.most, self.tell = 100_000, tell
+        self.now = 0  # the largest round learnt from
+        self.clicks: dict[tuple[int, int], _Click] = {}
+
+    def click(self, t: int, items: Iterable[int], heard: bool) -> None:
+        """These items were clicked in round t; `heard`: by the learner."""
+        self.now = max(self.now, t)
+        for item in items:
+            click = self._at(t, item)
+            click.state = HEARD if heard or click.state == HEARD else UNHEARD
+            if heard and click.worth > 0.0:
+                self.tell(item, t, self.now, 0.0, click.worth)
+
+    def add(self, t: int, item: int, number: int, amount: float, clicked: bool) -> Told:
+        """An outcome of a click, once by its number; `clicked`: whether an answer with this click was learnt from."""
+        click = self.clicks.get((t, item))
+        if click is not None and number in click.amounts:
+            if click.amounts[number] != amount:
+                raise Refused(409, "an outcome of this click with this id had another value")
+            return "duplicate"
+        if click is not None and len(click.amounts) >= _MOST_OUTCOMES:
+            raise Refused(422, f"at most {_MOST_OUTCOMES} outcomes come of one click")
+        if click is None:
+            click = self._at(t, item)
+            click.state = UNHEARD if clicked else WAITS
+        before = max(click.worth, 0.0)
+        click.amounts[number] = amount
+        click.worth = sum(sorted(click.amounts.values()))  # the same in any order
+        after = max(click.worth, 0.0)
+        if click.state != HEARD:
+            return "waiting" if click.state == WAITS else "unheard"
+        if after != before:
+            self.tell(item, t, self.now, before, after)
+        return "learnt"
+
+    def knows(self, t: int, item: int) -> bool:
+        """Whether anything is known of this click."""
+        return (t, item) in self.clicks
+
+    def forget(self, t: int, items: Iterable[int]) -> None:
+        """The learner is about to forget a visit: what came of its clicks first."""
+        for item in items:
+            click = self.clicks.get((t, item))
+            if click is not None and click.state == HEARD:
+                click.state = UNHEARD
+                if click.worth > 0.0:
+                    self.tell(item, t, self.now, click.worth, 0.0)
+
+    def _at(self, t: int, item: int) -> _Click:
+        """The click, remembered from now on; the oldest is forgotten where there are too many."""
+        click = self.clicks.get((t, item))
+        if click is None:
+            click = self.clicks[t, item] = _Click(WAITS)
+            while len(self.clicks) > self.most:
+                del self.clicks[next(iter(self.clicks))]
+        return click
+
+    def arrays(self) -> dict[str, Any]:
+        """Everything."""
+        n, clicks = len(self.clicks), self.clicks.values()
+        rows = [(row, number) for row, click in enumerate(clicks) for number in click.amounts]
+        return {
+            "outcomes.click": np.array([*self.clicks, (self.now, 0)], np.int64),
+            "outcomes.state": np.fromiter((click.state for click in clicks), np.uint8, n),
+            "outcomes.number": np.array(rows, np.int64).reshape(-1, 2),
+            "outcomes.amount": np.array([amount for click in clicks for amount in click.amounts.values()], float),
+        }
+
+    def restore(self, arrays: Mapping[str, Any]) -> None:
+        """Be as the one that the arrays came from."""
+        *keys, (self.now, _) = map(tuple, arrays["outcomes.click"].tolist())
+        self.clicks = {key: _Click(state) for key, state in zip(keys, arrays["outcomes.state"].tolist(), strict=True)}
+        clicks = list(self.clicks.values())
+        for (row, number), amount in zip(
+            arrays["outcomes.number"].tolist(), arrays["outcomes.amount"].tolist(), strict=True
+        ):
+            clicks[row].amounts[number] = amount
+        for click in clicks:
+            click.worth = sum(sorted(click.amounts.values()))

@@ -1,0 +1,194 @@
+"""What comes of clicks, reported to a ranker: once each, in any order, put right, taken back, saved."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import steadyrank as sr
+from steadyrank.core.contract import memory
+from steadyrank.core.refusals import Refused
+from steadyrank.live.outcomes import Outcomes
+
+ITEMS = ["apple", "banana", "cherry", "fig", "grape"]
+
+
+def ranker(**more):
+    return sr.Ranker(ITEMS, 3, goal="value", settings={"window": 5}, **more)
+
+
+def known(one):
+    """What the learner knows of values, but how late they came: that of one that was taken back stays."""
+    values = memory(one._learner_state.learner.values)
+    return {name: array.tolist() for name, array in values if name != "late"}
+
+
+def sums(one):
+    values = one._learner_state.learner.values
+    slots = one._learner_state.slots
+    return {name: (int(values.bought[k]), float(values.sums[k].sum())) for name, k in slots.items()}
+
+
+def clicked(one, rounds=1):
+    """Lists of which the first item is clicked."""
+    shown = [one.rank() for _ in range(rounds)]
+    for each in shown:
+        one.feedback(each.id, clicked=each.items[0])
+    return shown
+
+
+@pytest.mark.interpreted
+def test_an_outcome_counts_once_and_a_return_takes_it_off():
+    one = ranker()
+    (shown,) = clicked(one)
+    item = shown.items[0]
+    assert one.outcome(shown.id, item, 20.0, id="order 1") == "learnt"
+    assert sums(one)[item] == (1, 20.0)
+    assert one.outcome(shown.id, item, 20.0, id="order 1") == "duplicate"
+    assert one.outcome(shown.id, item, 5, id="order 2", kind="read") == "learnt"
+    assert sums(one)[item] == (1, 25.0)  # one click of which something came
+    assert one.outcome(shown.id, item, 20.0, id="back 1", kind="return") == "learnt"
+    assert sums(one)[item] == (1, 5.0)
+    assert one.outcome(shown.id, item, 5.0, id="back 2", kind="return") == "learnt"
+    assert sums(one)[item] == (0, 0.0)
+    with pytest.raises(Refused, match="another value") as refused:
+        one.outcome(shown.id, item, 21.0, id="order 1")
+    assert refused.value.code == 409
+    assert one.outcome(shown.id, item, 1.0) == one.outcome(shown.id, item, 1.0) == "learnt"  # without an id: two
+
+
+@pytest.mark.interpreted
+def test_any_order_is_the_same():
+    """The answer, a purchase, its correction and its return, reported in all 24 orders: one memory."""
+    kept = []
+    for order in itertools.permutations(range(4)):
+        one = ranker()
+        shown = one.rank()
+        item = shown.items[1]
+        steps = [
+            lambda one=one, shown=shown, item=item: one.feedback(shown.id, clicked=item),
+            lambda one=one, shown=shown, item=item: one.outcome(shown.id, item, 8.0, id="a"),
+            lambda one=one, shown=shown, item=item: one.outcome(shown.id, item, 0.7, id="b"),
+            lambda one=one, shown=shown, item=item: one.outcome(shown.id, item, 2.0, id="c", kind="return"),
+        ]
+        for step in order:
+            steps[step]()
+        kept.append(known(one))
+        assert sums(one)[item] == (1, pytest.approx(6.7))
+    for other in kept[1:]:
+        for name, array in kept[0].items():
+            np.testing.assert_allclose(array, other[name], rtol=1e-9, err_msg=name)
+
+
+@pytest.mark.interpreted
+def test_outcomes_wait_for_answers_that_wait():
+    """Answers enter 10 seconds after their lists; what comes of a click enters with it."""
+    now = [0.0]
+    one = ranker(lifetime=10.0, clock=lambda: now[0])
+    shown = one.rank()
+    item = shown.items[0]
+    assert one.outcome(shown.id, item, 3.0, id="a") == "waiting"
+    assert one.feedback(shown.id, clicked=item) == "waiting"
+    assert one.outcome(shown.id, item, 4.0, id="b") == "waiting"
+    assert sums(one)[item] == (0, 0.0)
+    now[0] = 11.0
+    one.rank()
+    assert sums(one)[item] == (1, 7.0)
+    assert one.outcome(shown.id, item, 1.0, id="c") == "learnt"  # after settlement, too
+    assert sums(one)[item] == (1, 8.0)
+    other = one.rank()
+    now[0] = 30.0
+    one.rank()
+    with pytest.raises(Refused, match="expired") as refused:  # nobody answered
+        one.outcome(other.id, other.items[0], 1.0, id="d")
+    assert refused.value.code == 410
+
+
+@pytest.mark.interpreted
+def test_what_cannot_be_is_refused_and_changes_nothing():
+    one = ranker()
+    (shown,) = clicked(one)
+    before, hidden = known(one), next(item for item in ITEMS if item not in shown.items)
+    for item, value, code in [
+        (shown.items[1], 1.0, 409),  # it was not clicked
+        (hidden, 1.0, 422),
+        ("pear", 1.0, 422),
+    ]:
+        with pytest.raises(Refused) as refused:
+            one.outcome(shown.id, item, value, id="x")
+        assert refused.value.code == code
+    for value in (-1.0, float("nan"), "5", 1e13, True):
+        with pytest.raises(ValueError, match="value"):
+            one.outcome(shown.id, shown.items[0], value, id="x")
+    with pytest.raises(Refused, match="never shown"):
+        one.outcome(99, shown.items[0], 1.0, id="x")
+    assert known(one) == before
+    with pytest.raises(Refused, match="goal"):
+        sr.Ranker(ITEMS, 3, "CascadeTS").outcome(1, "fig", 1.0)
+    with pytest.raises(ValueError, match=r"SteadyRank.*CascadeTS"):
+        sr.Ranker(ITEMS, 3, "CascadeTS", goal="value")
+    with pytest.raises(ValueError, match="'click', 'value', not 'money'"):
+        sr.Ranker(ITEMS, 3, goal="money")
+
+
+@pytest.mark.interpreted
+def test_a_saved_ranker_goes_on_with_what_came_of_clicks(tmp_path):
+    """Duplicates are known after loading, waiting outcomes wait, and lists are the same."""
+    one = ranker(seed=3)
+    shown = clicked(one, 12)
+    for i, each in enumerate(shown[:6]):
+        one.outcome(each.id, each.items[0], 1.0 + i, id=f"order {i}")
+    waits = one.rank()
+    one.outcome(waits.id, waits.items[2], 9.0, id="early")
+    one.save(tmp_path / "ranker")
+    other = sr.Ranker.load(tmp_path / "ranker")
+    assert known(one) == known(other)
+    for each in (one, other):
+        assert each.outcome(shown[2].id, shown[2].items[0], 3.0, id="order 2") == "duplicate"
+        assert each.feedback(waits.id, clicked=waits.items[2]) == "learnt"
+        assert each.outcome(shown[7].id, shown[7].items[0], 2.0, id="order 7") == "learnt"
+    assert known(one) == known(other)
+    assert sums(one)[waits.items[2]][1] >= 9.0
+    assert [one.rank().items for _ in range(20)] == [other.rank().items for _ in range(20)]
+
+
+@pytest.mark.interpreted
+def test_what_a_guard_takes_back_takes_its_outcomes_along():
+    """The book alone: heard, taken back, and later outcomes of it unheard; those refused at once as well."""
+    told = []
+    book = Outcomes(lambda *of: told.append(of))
+    book.click(4, [7], True)
+    book.click(5, [7], False)
+    assert book.add(4, 7, 1, 3.0, True) == "learnt"
+    assert book.add(5, 7, 1, 3.0, True) == "unheard"
+    book.forget(4, [6, 7])
+    assert book.add(4, 7, 2, 5.0, True) == "unheard"
+    book.forget(4, [7])
+    assert told == [(7, 4, 5, 0.0, 3.0), (7, 4, 5, 3.0, 0.0)]
+
+
+@pytest.mark.interpreted
+def test_as_many_clicks_are_remembered_as_impressions():
+    one = ranker(most_open=4)
+    first = clicked(one, 1)[0]
+    clicked(one, 3)
+    assert one.outcome(first.id, first.items[0], 1.0, id="a") == "learnt"
+    clicked(one, 3)
+    with pytest.raises(Refused, match="expired"):
+        one.outcome(first.id, first.items[0], 1.0, id="a")
+    assert len(one._learner_state.outcomes.clicks) == 4
+
+
+@pytest.mark.interpreted
+def test_items_that_come_later_are_learnt_of_and_retired_ones_make_room():
+    """Forty items more than at first; then all but six are retired: lists are made of these."""
+    one = ranker(seed=1)
+    for i in range(40):
+        one.add(f"new {i}")
+    for each in clicked(one, 200):
+        one.outcome(each.id, each.items[0], 2.0, id="a")
+    for i in range(39):
+        one.retire(f"new {i}")
+    shown = [one.rank() for _ in range(20)]
+    assert {item for each in shown for item in each.items} <= {*ITEMS, "new 39"}
+    assert all(len(set(each.items)) == 3 for each in shown)

@@ -262,6 +262,10 @@ STORIES = {
         [(503, {}, "retry-after: 0\r\n"), (200, {**LIST, "outcome": "shown", "ours": ["y"]})], {},
         [["observe", ["b", "1", ["x"]]]], [["y"]], 2,
     ),
+    "what came of a click is sent again, and the server tells it apart by its id": (
+        [(503, {}, "retry-after: 0\r\n"), (200, {"outcome": "learnt"})], {},
+        [["outcome", ["b", "i1", "x", 2.5], {"id": "order 1"}]], ["learnt"], 2,
+    ),
 }  # fmt: skip
 
 

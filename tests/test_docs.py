@@ -32,7 +32,7 @@ def how(page, block):
     own_loop = page.stem == "your-own-data" and "sr.simulate(" in block
     if own_loop or page.stem in ("algorithms", "guards", "how-steadyrank-works"):
         return pytest.mark.slow
-    return pytest.mark.interpreted if "class " in block or page.stem == "users" else []
+    return pytest.mark.interpreted if "class " in block or page.stem in ("users", "outcomes") else []
 
 
 BLOCKS = [

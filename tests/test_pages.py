@@ -85,6 +85,7 @@ NOT_FROM_EVIDENCE = {
         ),
         ("| option | default | what it bounds |", "no measurement: options"),
     ],
+    "outcomes.md": [("| profile | world | goal `click` | goal `value` |", "bench/outcomes.py")],
     "performance.md": [
         (
             "| profile | NumPy loop / `CascadeUCBV` | plain / `CascadeUCBV` "
@@ -133,9 +134,6 @@ NOT_FROM_EVIDENCE = {
     ],
     "security.md": [
         ("| | at most |", "no measurement: limits"),
-    ],
-    "steadyrank.md": [
-        ("| setting | default | what you would notice |", "no measurement: settings"),
     ],
     "steadyrank-measured.md": [
         (

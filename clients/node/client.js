@@ -111,6 +111,11 @@ export class Client {
     return this.#ask(this.#path(board, "observe"), body, this.#patient(), board);
   }
 
+  async outcome(board, impression, item, value, { id, kind = "purchase" }) {
+    const body = { impression, item, value, id, kind };
+    return (await this.#ask(this.#path(board, "outcomes"), body, this.#patient(), board)).outcome;
+  }
+
   async flush(milliseconds = EXIT) {
     let timer;
     const late = new Promise((done) => (timer = setTimeout(done, milliseconds)));

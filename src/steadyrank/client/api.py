@@ -316,6 +316,27 @@ class Api:
         return rows
 
     @steps
+    def outcome(
+        self, board: str, impression: str, item: str, value: float, *, id: str, kind: str = "purchase"
+    ) -> Steps[str]:
+        """Something came of a click, where value is the board's goal; learnt, waiting, unheard or duplicate.
+
+        `value`: at least 0, all of a board in one unit; `id`: counts once for a click; `kind`: any word, "return"
+        takes off what was reported before. It needs a key with the scope feedback.
+        """
+        body = {"impression": impression, "item": item, "value": float(value), "id": id, "kind": kind}
+        request = Request("POST", f"{_board(board)}/outcomes", body, board=board)
+        got = yield from ask(request, self._patient, self._address.name)
+        return str(got["outcome"])
+
+    @steps
+    def outcome_batch(self, outcomes: Iterable[Mapping[str, Any]]) -> Steps[list[dict[str, Any]]]:
+        """What came of many clicks: rows with board, impression, item, value and id; a row with code for each."""
+        body = {"outcomes": list(outcomes)}
+        rows: list[dict[str, Any]] = (yield from self._ask("POST", "/v1/outcomes", body))["outcomes"]
+        return rows
+
+    @steps
     def put_board(self, /, board: str, **settings: Any) -> Steps[dict[str, Any]]:
         """Make a board (`items` is needed then), or change its settings.
 

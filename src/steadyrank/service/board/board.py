@@ -13,7 +13,7 @@ from ...core.refusals import Refused
 from ...live import answers, snapshot
 from ...live.collection.collection_state import CollectionState, ShownItems
 from ...live.collection.re_ranker import QUERY
-from ...live.impression_buffer import UNANSWERED, ImpressionBuffer
+from ...live.impression_buffer import NO_OUTCOMES, UNANSWERED, ImpressionBuffer
 from ...live.learner_state import LearnerState
 from . import events
 from .checks import check, check_known_here, guards_of
@@ -26,6 +26,7 @@ from .schema import Schema
 
 _NOTHING: Mapping[str, Known] = {}
 _AT_ONCE = 20  # impressions that are settled, or over, in a step
+_UNCLICKED = {409: "the impression was answered without a click on this item", 410: "the impression has expired"}
 NOT_OURS = "an item was shown that this board does not have"
 
 
@@ -81,6 +82,7 @@ class BoardOut(  # type: ignore[call-arg]
     impressions: int
     answers: int
     clicks: int
+    outcomes: int
     unanswered: int
     rounds: int
     silence: SilenceOut
@@ -103,7 +105,7 @@ class Board:
         impressions.declare(config.cohorts)
         impressions.learn = self.feedback.learn
         self.events, self.events_kept = 1, 0  # its beginning; in the latest snapshot that is known of
-        self.answers, self.clicked = 0, 0
+        self.answers, self.clicked, self.outcomes = 0, 0, 0
         self.listed = 0  # items that lists of other rankers have added
         self.batches = PastBatches()
         self.reported = Reported()  # lists of another ranker
@@ -125,6 +127,22 @@ class Board:
     def settle(self) -> float:
         """Seconds until answers enter the learner."""
         return self.config.lifetime if self.config.settle is None else self.config.settle
+
+    def _outcome(self, event: events.Outcome) -> str:
+        """Something came of a click; once the click is known it need not be known any more what was shown."""
+        book = self.learner_state.outcomes
+        if book is None:
+            raise Refused(409, NO_OUTCOMES)
+        told: str
+        if book.knows(event.round, event.slot):
+            told = book.add(event.round, event.slot, event.number, event.amount, False)
+        else:
+            try:
+                told = self.impressions.outcome(self._shown(event), event.slot, event.number, event.amount)
+            except Refused as error:
+                raise Refused(error.code, _UNCLICKED.get(error.code, str(error))) from error
+        self.outcomes += told != "duplicate"
+        return told
 
     def known_outcome(self, event: events.Answered | events.Observed) -> str | None:
         """The outcome of an answer where it is clear already, so that the log need not grow; it changes nothing."""
@@ -164,6 +182,8 @@ class Board:
                 self._shown(event)
             case events.Observed():
                 return self._observed(event)
+            case events.Outcome():
+                return self._outcome(event)
             case events.Withheld():
                 self.impressions.withhold(self._shown(event))
             case events.Settled():
@@ -353,7 +373,7 @@ class Board:
         self.compare()
         self.impressions.in_order = config.settle != 0
         self.impressions.count_unanswered = config.count_unanswered
-        self.impressions.most = max(config.most_open, self.impressions.places)
+        self.impressions.remember(max(config.most_open, self.impressions.places))
         self.impressions.declare(config.cohorts)
 
     def compare(self) -> None:
@@ -396,6 +416,7 @@ class Board:
             "events": self.events,
             "answers": self.answers,
             "clicked": self.clicked,
+            **({"outcomes": self.outcomes} if self.outcomes else {}),
             "batches": self.batches.keep(),
             "labels": self.labels.keep(),
             **self.feedback.keep(),
@@ -422,6 +443,7 @@ class Board:
         board.feedback.restore(header, arrays)
         board.events = board.events_kept = header["events"]
         board.answers, board.clicked = header["answers"], header["clicked"]
+        board.outcomes = header.get("outcomes", 0)
         board.batches = PastBatches(header["batches"])
         board.reported = Reported.restore(header, arrays)
         board.interleaving = Interleaving.restore(arrays)
@@ -442,6 +464,7 @@ class Board:
             impressions=self.impressions.last,
             answers=self.answers,
             clicks=self.clicked,
+            outcomes=self.outcomes,
             unanswered=self.impressions.expired,
             rounds=self.impressions.rounds,
             silence=SilenceOut(**self.impressions.silence.summary()),

@@ -14,6 +14,7 @@ from ...live.features import Values
 from ...live.gate import Guarding
 from ...live.impression_buffer import MOST_KINDS
 from ...live.learner_state import LearnerState
+from ...live.outcomes import with_goal
 from .config import OF_ITEMS, CollectionSettings, Config, Known, Setting
 from .events import KIND_NAME
 
@@ -44,7 +45,8 @@ def check(config: Config, items: Iterable[str], together: bool = True) -> Learne
             check_cohorts(config.cohorts or [])
         if config.collection is not None:
             return _collection_state(config, config.collection)
-        settings, _ = _split_guard(config)
+        own, _ = _split_guard(config)
+        settings = with_goal(config.learner, own, config.goal)
         learner = config.learner, settings, config.seed, config.new_share
         return LearnerState(items, config.length, *learner, guards_of(config), config.shadow, config.feature_space())
     except KeyError as error:

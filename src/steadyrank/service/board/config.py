@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from ...live.collection.collection_state import FEWEST_PAIRS, MOST_PAIRS
 from ...live.features import NO_FEATURES, FeatureSpace, by_segment
+from ...live.outcomes import Goal
 
 Setting: TypeAlias = bool | int | float | str | dict[str, Any] | list[Any] | None
 Known: TypeAlias = dict[str, float | str | None]  # features by name; None: it is not known
@@ -55,6 +56,8 @@ OF_ITEMS = (
     "observed_items",
     "features",
     "segments",
+    "goal",
+    "outcome_days",
 )  # of boards with items alone
 
 
@@ -64,6 +67,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     length: Annotated[int, Meta(ge=1, le=1_000)] = 10
     learner: str = "SteadyRank"
     settings: OwnSettings = {}
+    goal: Goal = "click"  # what lists are made for: clicks, or the value of what comes of them
+    # after a list was shown, in which it can be reported what came of its clicks, where value is the goal
+    outcome_days: Annotated[float, Meta(gt=0, le=365, description="days")] = 30.0
     seed: Annotated[int, Meta(ge=0, le=2**40)] = 0
     new_share: Annotated[float, Meta(ge=0, le=1)] = 0.2
     lifetime: Annotated[float, Meta(gt=0, le=MOST_LIFETIME, description="seconds")] = 1800.0
@@ -97,7 +103,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def kept(self) -> dict[str, Any]:
         """The settings as a snapshot has them: those that came later only where they are set, as before they did."""
         settings: dict[str, Any] = msgspec.to_builtins(self)
-        for name in ("features", "segments", "guards", "most_clicks", "cohorts", "observed_items", "collection"):
+        others = "features", "segments", "guards", "most_clicks", "cohorts", "observed_items", "collection"
+        for name in (*others, "goal", "outcome_days"):
             if settings[name] == getattr(_DEFAULT, name):
                 del settings[name]
         return settings
@@ -116,6 +123,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         parts += [] if self.features is None else [self.features]
         parts += [] if self.segments is None else [self.segments]
         parts += [] if self.collection is None else [self.collection]
+        parts += [] if self.goal == "click" else [self.goal]
         return msgspec.json.encode(parts, order="sorted")
 
     def learning(self) -> bytes:
@@ -172,7 +180,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def learning_as(self, other: "Config") -> "Config":
         """These settings, but learning as others do."""
-        names = ["length", "learner", "settings", "seed", "new_share", "features", "segments", "collection"]
+        names = ["length", "learner", "settings", "seed", "new_share", "features", "segments", "collection", "goal"]
         names += ["guard", "guard_settings", "guards", "most_clicks", "shadow"]
         return msgspec.structs.replace(self, **{name: getattr(other, name) for name in names})
 
@@ -183,6 +191,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if self.most_open * self.length > _MOST_PLACES:
             most = _MOST_PLACES // self.length
             raise ValueError(f"most_open must be from 1 to {most} at length {self.length}, not {self.most_open!r}")
+        if "goal" in self.settings:
+            raise ValueError("goal is a setting of the board, beside settings: not of the learner")
         for own in (self.settings, *(one.settings for one in self.guard_choices())):
             for name, value in own.items():
                 if isinstance(value, int) and abs(value) > 2**53:

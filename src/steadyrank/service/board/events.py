@@ -90,6 +90,19 @@ class Withheld(_OfList, frozen=True, tag="withheld"):
     of: ShownItems | None = None
 
 
+class Outcome(_OfList, frozen=True, tag="outcome"):
+    """Something came of a click. It says again what was shown, as `Answered` does: either may come first."""
+
+    slot: int  # of the item
+    number: int  # made of the id that the caller gave
+    amount: float  # what it is worth; less than 0 for a return
+    time: float = 0.0  # when the list was shown
+    client: int = ANYONE
+    cohorts: dict[str, int] = {}
+    features: Known = {}
+    of: ShownItems | None = None  # always: collections take no outcomes
+
+
 class Observed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="observed"):
     """Another ranker showed a list, and what is known of its clicks. `key`: made of the id that the caller gave.
 
@@ -214,7 +227,7 @@ class Resealed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fiel
     """Another secret, which the store has, signs impression ids from here on; nothing else changes."""
 
 
-OfVisitor: TypeAlias = ListShown | Answered | Withheld | Observed
+OfVisitor: TypeAlias = ListShown | Answered | Withheld | Outcome | Observed
 _OfItems: TypeAlias = Added | Described | Retired | History
 _ByHand: TypeAlias = Labelled | Unlabelled | QueryForgotten | Resealed
 AnyEvent: TypeAlias = Created | Configured | Deleted | OfVisitor | Forgotten | Settled | Expired | _OfItems | _ByHand

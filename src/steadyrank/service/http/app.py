@@ -37,7 +37,7 @@ from .limits import Limits
 from .links import Links
 from .metrics import Metrics
 from .openapi import FILE_TYPE
-from .rank_routes import rank_from_copy
+from .rank_routes import OUTCOMES, rank_from_copy
 from .request import AWAY, COLLECTIONS, Call, ErrorOut, File, Parts, Route, check_path
 from .routes import INGEST, ROUTES, UBI
 from .slices import AT_ONCE, Slicer, free
@@ -241,11 +241,11 @@ class _Endpoint:
         self._shared = {one.run for one in ROUTES if one.path.startswith(COLLECTIONS)} & {
             one.run for one in ROUTES if one.path.startswith(BOARDS)
         }
-        self._anywhere = route.path in (BOARDS, COLLECTIONS, UBI, INGEST)
+        self._anywhere = route.path in (BOARDS, COLLECTIONS, UBI, INGEST, OUTCOMES)
         self._headers = ANY_ORIGIN if route.scope == "public" else {}
         self._lists = route.path.endswith("/rank")
         # what may be sent twice without harm
-        self._again = route.method in ("GET", "PUT") or route.path.endswith(("/rank", "/feedback"))
+        self._again = route.method in ("GET", "PUT") or route.path.endswith(("/rank", "/feedback", "/outcomes"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         begin = time.perf_counter()

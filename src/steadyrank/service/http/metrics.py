@@ -13,7 +13,7 @@ from ..board.guard_summary import GuardCountsOut, count_guarded
 from ..worker.board_session import BoardSession
 from ..worker.worker import Worker
 
-_COUNTED = ("items", "impressions", "answers", "clicks", "unanswered")
+_COUNTED = ("items", "impressions", "answers", "clicks", "outcomes", "unanswered")
 _OF_A_BOARD = (*_COUNTED, "corrupted", "silence", "alarm", "late", "changes", "silenced")
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 

@@ -3,8 +3,8 @@
 import asyncio
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -13,8 +13,10 @@ from ...core.refusals import Refused
 from ...live import answers
 from ...live.answers import fresh, without
 from ...live.impression_buffer import MOST_KINDS
+from ...live.outcomes import amount_of
 from ..board import events
 from ..board.checks import as_logged
+from ..board.events import KIND_NAME
 from ..board.schema import Schema
 from ..storage import Unavailable
 from ..worker import rank_and_answer
@@ -24,13 +26,15 @@ from ..worker.listing import Found
 from ..worker.rank_and_answer import check_theirs
 from ..worker.replicas import Replicas
 from ..worker.worker import Worker
-from .board_routes import add_new, check_items, check_kind, check_room
+from .board_routes import BOARDS, add_new, check_items, check_kind, check_room
 from .bodies import encode
 from .forwarding import Elsewhere
-from .request import AWAY, AnswerIn, Call, ErrorOut, Features, gather_in_turns, known_of_visit
+from .request import AWAY, AnswerIn, Call, ErrorOut, Features, check_path, gather_in_turns, known_of_visit
 
+OUTCOMES = "/v1/outcomes"
 _MOST_ROWS = 10_000  # of a batch
 _CLIENT = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")  # what can be stored can be written down, and deleted
+_KIND = re.compile(KIND_NAME)
 _MESSAGES = 10  # refusals of a batch that say why
 _ROWS_AT_ONCE = 1_000  # past clicks of an event
 _MOST_CANDIDATES = 10_000  # each is looked up while others wait
@@ -122,6 +126,44 @@ class BatchOut(Schema):
     refused: dict[str, int]
 
 
+class OutcomeIn(Schema, kw_only=True):
+    """What came of a click: `value`, at least 0, all of a board in one unit; `id`: counts once for a click under it.
+
+    `kind`: purchase, read or any other word; return takes off what was reported before.
+    """
+
+    impression: str
+    item: str
+    value: float
+    id: str
+    kind: str = "purchase"
+
+
+class OutcomeOut(Schema):
+    """learnt; waiting for the answer; unheard: a guard or a label kept the visit from the learner; or duplicate."""
+
+    outcome: str
+
+
+class OutcomeRow(OutcomeIn, kw_only=True):
+    """What came of a click, with its board."""
+
+    board: str
+
+
+class OutcomesIn(Schema):
+    """What came of many clicks."""
+
+    outcomes: list[OutcomeRow]
+
+
+class OutcomesOut(Schema):
+    """One for each row, in order, and how many were refused with which code."""
+
+    outcomes: list[BatchRowOut]
+    refused: dict[str, int]
+
+
 class PastIn(AnswerIn, kw_only=True):
     """A list shown in the past, and what was clicked; `features`, `segment`: known of the visit, as for `rank`."""
 
@@ -146,6 +188,8 @@ class HistoryOut(Schema):
 
 
 _AWAY = BatchRowOut(code=503, message=AWAY)
+R = TypeVar("R", BatchRow, OutcomeRow)
+Out = TypeVar("Out", BatchOut, OutcomesOut)
 
 
 async def rank(call: Call) -> RankOut:
@@ -356,33 +400,77 @@ def waits(seconds: float) -> str:
 
 async def feedback_batch(call: Call) -> BatchOut:
     """Answer many impressions, of any boards; a code for each, and the first few messages."""
-    rows: list[BatchRow] = call.body.feedback
-    if len(rows) > _MOST_ROWS:
-        raise Refused(422, f"a batch has at most {_MOST_ROWS} answers, not {len(rows)}")
+    rows = await _each(call, call.body.feedback, answer_row, _answer_elsewhere)
+    return BatchOut(feedback=rows, refused=_refused(rows))
 
+
+async def outcome(call: Call) -> OutcomeOut:
+    """Something came of a click: once by its id, before or after its list was answered."""
+    return OutcomeOut(outcome=await _take_outcome(call, call.board, call.body))
+
+
+async def outcome_batch(call: Call) -> OutcomesOut:
+    """What came of many clicks, of any boards; a code for each, and the first few messages."""
+    rows = await _each(call, call.body.outcomes, _outcome_row, _outcomes_elsewhere)
+    return OutcomesOut(outcomes=rows, refused=_refused(rows))
+
+
+async def _take_outcome(call: Call, name: str, body: OutcomeIn) -> str:
+    call.may("feedback", name)
+    amount = amount_of(body.value, body.kind)
+    _check_name("id", body.id)
+    if not _KIND.fullmatch(body.kind):
+        raise Refused(422, f"kind is a word of 1 to 32 of A-Z a-z 0-9 _ -, such as purchase, not {body.kind!r:.80}")
+    async with call.worker.cache.hold_board(name):
+        session = call.worker.find_board(name)
+        check_path(session, BOARDS)
+        if session.resealing is not None and not session.resealing.done():
+            await asyncio.shield(session.resealing)
+        shown = session.seals.open(body.impression, call.worker.clock())
+        return await rank_and_answer.outcome(call.worker, session, shown, body.item, body.id, amount)
+
+
+async def _each(
+    call: Call,
+    rows: list[R],
+    here: Callable[[Call, R], Awaitable[BatchRowOut]],
+    there: Callable[[Elsewhere | None, str, Sequence[R]], Awaitable[list[BatchRowOut]]],
+) -> list[BatchRowOut]:
+    """What becomes of each row of a batch, at the worker that owns its board."""
+    if len(rows) > _MOST_ROWS:
+        raise Refused(422, f"a batch has at most {_MOST_ROWS} rows, not {len(rows)}")
     if call.elsewhere is None:
-        return _summed(await gather_in_turns(lambda row: answer_row(call, row), rows))
+        return await gather_in_turns(lambda row: here(call, row), rows)
     places = call.elsewhere.by_place(list(enumerate(rows)), lambda numbered: numbered[1].board)
     done: list[BatchRowOut] = [_AWAY] * len(rows)
 
     async def of_place(place: str | None) -> None:
         numbers, some = zip(*places[place], strict=True)
         if place is None:
-            outcomes = await gather_in_turns(lambda row: answer_row(call, row), some)
+            outcomes = await gather_in_turns(lambda row: here(call, row), some)
         else:
-            outcomes = await _answer_elsewhere(call.elsewhere, place, some)
+            outcomes = await there(call.elsewhere, place, some)
         for number, outcome in zip(numbers, outcomes, strict=True):
             done[number] = outcome
 
     await asyncio.gather(*map(of_place, places))
-    return _summed(done)
+    return done
 
 
 async def answer_row(call: Call, row: BatchRow) -> BatchRowOut:
     """What becomes of an answer to a list of a board that is here."""
+    return await _row(call, row.board, lambda: _answer(call, row.board, row))
+
+
+async def _outcome_row(call: Call, row: OutcomeRow) -> BatchRowOut:
+    return await _row(call, row.board, lambda: _take_outcome(call, row.board, row))
+
+
+async def _row(call: Call, board: str, take: Callable[[], Awaitable[str]]) -> BatchRowOut:
+    """What becomes of a row of a board that is here."""
     try:
-        with call.worker.answering(row.board):
-            return BatchRowOut(code=200, outcome=await _answer(call, row.board, row))
+        with call.worker.answering(board):
+            return BatchRowOut(code=200, outcome=await take())
     except Refused as error:
         return BatchRowOut(code=error.code, message=str(error))
     except Unavailable:
@@ -390,27 +478,43 @@ async def answer_row(call: Call, row: BatchRow) -> BatchRowOut:
 
 
 async def _answer_elsewhere(elsewhere: Elsewhere | None, place: str, rows: Sequence[BatchRow]) -> list[BatchRowOut]:
-    """What another worker says to rows of its boards."""
+    """What another worker says to answers to lists of its boards."""
+    done = await _ask(elsewhere, place, "/v1/feedback", BatchIn(feedback=list(rows)), BatchOut, len(rows))
+    return done.feedback if isinstance(done, BatchOut) else done
+
+
+async def _outcomes_elsewhere(
+    elsewhere: Elsewhere | None, place: str, rows: Sequence[OutcomeRow]
+) -> list[BatchRowOut]:
+    """What another worker says to outcomes of its boards."""
+    done = await _ask(elsewhere, place, OUTCOMES, OutcomesIn(outcomes=list(rows)), OutcomesOut, len(rows))
+    return done.outcomes if isinstance(done, OutcomesOut) else done
+
+
+async def _ask(
+    elsewhere: Elsewhere | None, place: str, path: str, body: Schema, gives: type[Out], n: int
+) -> Out | list[BatchRowOut]:
+    """What another worker says to a batch, or the same refusal for each of its n rows."""
     assert elsewhere is not None
     try:
-        code, content = await elsewhere.ask(place, "POST", "/v1/feedback", encode(BatchIn(feedback=list(rows))))
+        code, content = await elsewhere.ask(place, "POST", path, encode(body))
     except Unavailable:
         code, content = 503, b""
     if code == 200:
-        return msgspec.json.decode(content, type=BatchOut).feedback
+        return msgspec.json.decode(content, type=gives)
     message = msgspec.json.decode(content, type=ErrorOut).message if content else AWAY
-    return [BatchRowOut(code=code, message=message) for _ in rows]
+    return [BatchRowOut(code=code, message=message) for _ in range(n)]
 
 
-def _summed(rows: list[BatchRowOut]) -> BatchOut:
-    """Refusals as numbers, with the messages of the first few: not an echo of what was sent."""
+def _refused(rows: list[BatchRowOut]) -> dict[str, int]:
+    """Refusals as numbers by code; messages are left to the first few: not an echo of what was sent."""
     refused: dict[str, int] = {}
     for row in rows:
         if row.code != 200:
             refused[str(row.code)] = refused.get(str(row.code), 0) + 1
             if sum(refused.values()) > _MESSAGES:
                 row.message = UNSET
-    return BatchOut(feedback=rows, refused=refused)
+    return refused
 
 
 async def history(call: Call) -> HistoryOut:

@@ -55,18 +55,25 @@ from .collection_routes import (
 from .ingest_routes import IngestIn, IngestOut, ingest
 from .observe_routes import ObserveIn, comparison, interleaving, observe
 from .rank_routes import (
+    OUTCOMES,
     BatchIn,
     BatchOut,
     FeedbackIn,
     FeedbackOut,
     HistoryIn,
     HistoryOut,
+    OutcomeIn,
+    OutcomeOut,
+    OutcomesIn,
+    OutcomesOut,
     QueryRankIn,
     RankIn,
     RankOut,
     feedback,
     feedback_batch,
     history,
+    outcome,
+    outcome_batch,
     rank,
 )
 from .request import COLLECTIONS, Change, DoneOut, Route
@@ -122,6 +129,8 @@ _BOARD_ROUTES = [
     Route("POST", f"{_BOARD}/rank", "rank", "A list of items", RankIn, RankOut, rank),
     Route("POST", f"{_BOARD}/feedback", "public", "Answer a list", FeedbackIn, FeedbackOut, feedback),
     Route("POST", "/v1/feedback", "public", "Answer many lists", BatchIn, BatchOut, feedback_batch, True),
+    Route("POST", f"{_BOARD}/outcomes", "feedback", "What came of a click", OutcomeIn, OutcomeOut, outcome),
+    Route("POST", OUTCOMES, "feedback", "What came of many clicks", OutcomesIn, OutcomesOut, outcome_batch, True),
     Route("POST", f"{_BOARD}/observe", "observe", "A list of another ranker", ObserveIn, ObserveOut, observe),
     Route("POST", UBI, "observe", "User Behavior Insights", UbiIn, UbiOut, ubi, True, query=("board",)),
     Route("POST", INGEST, "observe", "Messages of a stream", IngestIn, IngestOut, ingest, True, query=("board",)),

@@ -135,6 +135,10 @@ class BoardSession:
         """The key of a list that another ranker showed, by the id that the caller gave it."""
         return self.hash_client(f"\1{id_}")
 
+    def hash_outcome(self, id_: str) -> int:
+        """The number of an outcome, by the id that the caller gave it."""
+        return self.hash_client(f"\2{id_}")
+
     def observed_items(self, id_: str, wanted: Iterable[str]) -> list[str] | None:
         """The list that came under an id, as far as it is remembered; of a collection, names among `wanted` alone."""
         impressions, state = self.board.impressions, self.board.learner_state

@@ -70,7 +70,7 @@ def renamed(event: AnyEvent, query: int, now: int) -> AnyEvent | None:
 
     new: AnyEvent = event
     match event:
-        case events.ListShown() | events.Answered() | events.Withheld() | events.Observed():
+        case events.ListShown() | events.Answered() | events.Withheld() | events.Outcome() | events.Observed():
             new = msgspec.structs.replace(event, of=other(event.of))
         case events.History():
             rows = [msgspec.structs.replace(row, of=other(row.of)) for row in event.rows]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from ...core.refusals import Refused
 from ...live.answers import Given
 from ...live.collection.collection_state import ShownItems
 from ...live.features import Values
-from ...live.impression_buffer import MOST_KINDS
+from ...live.impression_buffer import MOST_KINDS, NO_OUTCOMES
 from ..board import events
 from ..board.board import NOT_OURS
 from ..board.checks import as_logged
@@ -27,6 +28,7 @@ TOO_MANY_LISTS = "more lists for this client in a minute than client_lists"
 TOO_MANY = "more answers of this client in a minute than client_minute"
 TOO_MANY_UNNAMED = "more answers without a client in a minute than anonymous_minute"
 _COINS = 256  # of a signature
+_DAY = 86_400.0  # seconds
 
 
 def rank(
@@ -157,14 +159,8 @@ def put_answer(worker: Worker, session: BoardSession, shown: ImpressionId, said:
         session.lateness.count(True)
         raise Refused(410, "the impression has expired")
     given = said.to(items_of(session, shown, [said.item] if isinstance(said.item, str) else []))
-    time = shown.expires - session.board.config.lifetime
-    client, sender = session.board.impressions.client_of(shown.key), None
-    if client is None and (shown.client or shown.cohorts):  # the list is not in the log yet, or never will be
-        sender = Sender(shown.client, shown.seen, visits=0, cohorts=tuple(shown.cohorts.values()))
-    head = shown.key, shown.round, shown.base, shown.generation, shown.ranking, shown.note
-    who = time, ANYONE if client is None else client, dict.fromkeys(shown.cohorts, ANYONE) if sender else {}
-    features = dict(shown.features) if client is None else {}
-    of = ShownItems(*shown.of) if shown.of and client is None else None
+    head, who, sender, features, of = _told_again(session, shown)
+    client = session.board.impressions.client_of(shown.key)
     event = events.Answered(*head, given.positions, given.examined, *who, _teams_of(session, shown), features, of)
     try:
         outcome = session.board.known_outcome(event)
@@ -220,6 +216,47 @@ def _withheld(
     session.answering[shown.key] = written
     written.add_done_callback(done)
     return refused
+
+
+def _told_again(
+    session: BoardSession, shown: ImpressionId
+) -> tuple[
+    tuple[int, int, int, int, list[int], list[tuple[int, float]]],
+    tuple[float, int, dict[str, int]],
+    Sender | None,
+    dict[str, Any],
+    ShownItems | None,
+]:
+    """What an event of an impression says again of it, and who sent it if the log does not have that yet."""
+    client, sender = session.board.impressions.client_of(shown.key), None
+    if client is None and (shown.client or shown.cohorts):  # the list is not in the log yet, or never will be
+        sender = Sender(shown.client, shown.seen, visits=0, cohorts=tuple(shown.cohorts.values()))
+    head = shown.key, shown.round, shown.base, shown.generation, shown.ranking, shown.note
+    time = shown.expires - session.board.config.lifetime
+    who = time, ANYONE if client is None else client, dict.fromkeys(shown.cohorts, ANYONE) if sender else {}
+    features = dict(shown.features) if client is None else {}
+    return head, who, sender, features, ShownItems(*shown.of) if shown.of and client is None else None
+
+
+async def outcome(
+    worker: Worker, session: BoardSession, shown: ImpressionId, item: str, id_: str, amount: float
+) -> str:
+    """Something came of a click on an item of an impression; what became of it, once it is on the disk."""
+    board = session.board
+    if board.learner_state.outcomes is None:
+        raise Refused(409, NO_OUTCOMES)
+    days = board.config.outcome_days
+    if worker.clock() > shown.expires - board.config.lifetime + days * _DAY:
+        raise Refused(410, f"the list was shown more than outcome_days ago, {days:g}")
+    if has_new_items(session, shown):
+        await worker.catch_up()  # an item was added at another worker a moment ago
+    items = items_of(session, shown, [item])
+    if item not in items:
+        raise Refused(422, f"the list did not show {item!r:.80}")
+    head, who, sender, features, of = _told_again(session, shown)
+    slot, number = shown.ranking[items.index(item)], session.hash_outcome(id_)
+    event = events.Outcome(*head, slot, number, amount, *who, features, of)
+    return await worker.write_event(session, event, sender)
 
 
 def check_theirs(session: BoardSession, theirs: Sequence[str], client: str | None) -> None:

@@ -1,0 +1,159 @@
+"""What comes of clicks, over HTTP: once by id, before and after answers, by the log, after a kill, in batches."""
+
+import contextlib
+
+import pytest
+
+from service_tools import ITEMS, Server, replayed, serving, until
+from steadyrank.client import Refused
+from steadyrank.core.contract import memory
+from steadyrank.service.http.auth import make_key
+from steadyrank.service.storage import open_store
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path}/store.db"
+
+
+async def report(local, shown, item, value, id_, code=200, **more):
+    body = {"impression": shown["impression"], "item": item, "value": value, "id": id_, **more}
+    return await local.ask("POST", "boards/b/outcomes", body, code)
+
+
+def sums(local, name="b"):
+    state = local.worker.boards[name].board.learner_state
+    values = dict(memory(state.learner.values))
+    return {
+        item: (int(values["bought"][k]), round(float(values["sums"][k].sum()), 6))
+        for item, k in state.slots.items()
+        if values["bought"][k]
+    }
+
+
+async def test_outcomes_count_once_in_any_order_and_by_the_log(url):
+    """Before the answer, after it, after settlement, days later; corrected; and the same after a restart."""
+    async with serving(url) as local:
+        board = await local.board(goal="value", lifetime=100, outcome_days=3)
+        assert (board["goal"], board["outcome_days"], board["outcomes"]) == ("value", 3, 0)
+        first, second = await local.rank(client="ann"), await local.rank()
+        one, two = first["items"][0], second["items"][1]
+        assert (await report(local, first, one, 20.0, "order 1"))["outcome"] == "waiting"
+        assert (await local.answer(first, clicked=one))["outcome"] == "waiting"
+        assert (await local.answer(second, clicked=two))["outcome"] == "waiting"
+        assert sums(local) == {}
+        local.clocks.pass_time(101.0)
+        await local.quiet()
+        assert sums(local)[one] == (1, 20.0)
+        assert (await report(local, second, two, 7, "order 2"))["outcome"] == "learnt"
+        assert (await report(local, second, two, 7, "order 2"))["outcome"] == "duplicate"
+        assert (await report(local, second, two, 2.5, "back", kind="return"))["outcome"] == "learnt"
+        assert sums(local)[two] == (1, 4.5) if two != one else (2, 24.5)
+        local.clocks.pass_time(2.9 * DAY)
+        assert (await report(local, first, one, 5.0, "later"))["outcome"] == "learnt"
+        assert (await local.ask("GET", "boards/b"))["outcomes"] == 4
+        await report(local, first, one, 21.0, "order 1", 409)
+        await report(local, first, first["items"][1], 1.0, "x", 409)  # it was not clicked
+        await report(local, first, next(x for x in ITEMS if x not in first["items"]), 1.0, "x", 422)
+        for body in ({"value": -1}, {"kind": "a purchase"}, {"id": ""}, {"value": "5"}):
+            whole = {"impression": first["impression"], "item": one, "value": 1.0, "id": "y", **body}
+            await local.ask("POST", "boards/b/outcomes", whole, 422)
+        before, digest = sums(local), local.digest()
+        local.clocks.pass_time(DAY)
+        assert "outcome_days" in (await report(local, first, one, 5.0, "too late", 410))["message"]
+        metrics = (await local.http.get("/metrics")).text
+        assert 'steadyrank_board_outcomes{board="b"} 4.0' in metrics
+    assert replayed(url) == digest
+    async with serving(url, local.clocks, seed=1) as local:
+        assert sums(local) == before
+        await report(local, second, two, 7, "order 2", 410)
+
+
+async def test_goals_change_and_the_log_is_folded_again(url):
+    """A board of clicks takes no outcomes; one of value does; and what it learnt is there when it has it again."""
+    async with serving(url) as local:
+        await local.board(settle=0)
+        shown = await local.rank()
+        await local.answer(shown, clicked=shown["items"][0])
+        assert "goal" in (await report(local, shown, shown["items"][0], 1.0, "a", 409))["message"]
+        await local.ask("PUT", "boards/b", {"goal": "value"})
+        await until(lambda: local.worker.boards["b"].board.learner_state.outcomes is not None)
+        shown = await local.rank()
+        await local.answer(shown, clicked=shown["items"][0])
+        assert (await report(local, shown, shown["items"][0], 3.0, "a"))["outcome"] == "learnt"
+        known = sums(local)
+        await local.ask("PUT", "boards/b", {"goal": "click"})
+        await until(lambda: local.worker.boards["b"].board.learner_state.outcomes is None)
+        await local.ask("PUT", "boards/b", {"goal": "value"})
+        await until(lambda: local.worker.boards["b"].board.learner_state.outcomes is not None)
+        assert sums(local) == known == {shown["items"][0]: (1, 3.0)}
+        message = (await local.ask("PUT", "boards/b", {"learner": "CascadeTS"}, 422))["message"]
+        assert "SteadyRank" in message
+        message = (await local.ask("PUT", "boards/b", {"settings": {"goal": "value"}}, 422))["message"]
+        assert "goal" in message
+        digest = local.digest()
+    assert replayed(url) == digest
+
+
+async def test_what_a_label_calls_fraud_brings_nothing(url):
+    async with serving(url) as local:
+        await local.board(goal="value", settle=0)
+        shown = [await local.rank() for _ in range(3)]
+        for i, each in enumerate(shown):
+            await local.answer(each, clicked=each["items"][0])
+            await report(local, each, each["items"][0], 10.0, f"order {i}")
+        assert sum(n for n, _ in sums(local).values()) == 3
+        await local.ask("POST", "boards/b/labels", {"start": 1, "end": 2, "label": "fraud"})
+        await until(lambda: sum(n for n, _ in sums(local).values()) == 1)
+        await local.quiet()
+        assert (await report(local, shown[0], shown[0]["items"][0], 1.0, "more"))["outcome"] == "unheard"
+        digest = local.digest()
+    assert replayed(url) == digest
+
+
+def test_after_a_kill_outcomes_are_there_once(tmp_path, url):
+    """kill -9 between reports: those that were acknowledged count, sent again they are duplicates."""
+    server = Server(url, tmp_path / "log")
+    try:
+        client = server.client()
+        client.put_board("b", items=ITEMS, length=4, goal="value", settle=0)
+        lists = [client.rank("b") for _ in range(6)]
+        for shown in lists:
+            client.feedback("b", shown.impression, clicked=shown.items[0])
+        rows = [
+            {"board": "b", "impression": shown.impression, "item": shown.items[0], "value": 1.0 + i, "id": f"o{i}"}
+            for i, shown in enumerate(lists)
+        ]
+        assert [row["outcome"] for row in client.outcome_batch(rows[:3])] == ["learnt"] * 3
+        assert client.outcome("b", lists[3].impression, lists[3].items[0], 4.0, id="o3") == "learnt"
+        server.kill()
+        server.start()
+        told = client.outcome_batch([*rows, {**rows[0], "value": 9.0}, {**rows[0], "board": "none"}])
+        assert [row.get("outcome") for row in told[:6]] == ["duplicate"] * 4 + ["learnt"] * 2
+        assert [row["code"] for row in told[6:]] == [409, 404]
+        assert client.board("b")["outcomes"] == 6
+    finally:
+        server.kill()
+
+
+def test_outcomes_need_a_key(tmp_path, url):
+    """Where keys are asked for: an impression's id alone is not enough, as it is for an answer."""
+    (admin, one), (key, two), (answers, three) = (make_key([x], None, 0.0) for x in ("admin", "rank", "feedback"))
+    with contextlib.closing(open_store(url)) as store:
+        for kept in (one, two, three):
+            store.add_key(kept)
+    server = Server(url, tmp_path / "log")
+    try:
+        server.client(admin).put_board("b", items=ITEMS, length=4, goal="value", settle=0)
+        shown = server.client(key).rank("b")
+        server.client().feedback("b", shown.impression, clicked=shown.items[0])
+        for wrong in (None, key):
+            with pytest.raises(Refused) as refused:
+                server.client(wrong).outcome("b", shown.impression, shown.items[0], 1.0, id="a")
+            assert refused.value.code in (401, 403)
+        told = server.client(answers).outcome("b", shown.impression, shown.items[0], 1.0, id="a")
+        assert told == "learnt"
+    finally:
+        server.kill()

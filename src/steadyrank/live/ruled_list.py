@@ -12,7 +12,7 @@ best of those that may stand there: so it explores as it does without rules.
 
 from collections.abc import Iterator, Mapping, Sequence
 from operator import gt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,12 +20,13 @@ from ..core.arrays import Bools, Floats, Ints
 from ..core.contract import Visit
 from ..core.refusals import Refused
 from ..learners.steady.arranged import estimates_at, note_arranged, places_by_looks
-from .features import Values
+from .features import FeatureSpace, Values
 from .learner_state import LearnerState
 from .newcomers import NEW_LOOKS
 from .rules import Members, Rules, contradiction
 
 FREE, PINNED, PUT = range(3)  # whose a place is: the learner's own choice, a pin, or an item that rules brought
+_KEPT = 8  # rules that are kept with slots for names
 _STEPS = 20_000  # in search of items that keep all includes at once: beyond that they count as impossible
 _NO_SLOTS: Ints = np.zeros(0, np.int64)
 
@@ -52,20 +53,26 @@ class _Set(NamedTuple):
 class SlotRules:
     """Rules with slots for names, for any number of lists of one state."""
 
-    def __init__(self, rules: Rules, state: LearnerState, known: Mapping[str, Values]) -> None:
-        """Refuses rules that contradict one another whatever the list. `known`: features of items by name."""
+    def __init__(
+        self, rules: Rules, state: LearnerState, known: Mapping[str, Values], space: FeatureSpace | None = None
+    ) -> None:
+        """Refuses rules that contradict one another whatever the list.
+
+        `known`: features of items by name; `space`: as they are declared, if not as the state's.
+        """
+        space = state.features if space is None else space
         self.best = rules.when_impossible == "best"
         self.excluded: Ints = np.unique(np.array([state.slot(item) for item in rules.exclude], np.int64))
         self.boosts = {state.slot(item): factor for item, factor in rules.boosts.items()}
         self.caps = [
             _Set(f"group {label} (most {group.most})", group.most, slots)
             for name, group in rules.groups.items()
-            for label, slots in _sets_of(name, group, state, known)
+            for label, slots in _sets_of(name, group, state, known, space)
         ]
         self.needs = [
             _Set(f"include {label} (least {one.least})", one.least, slots, one.new, bool(one.items))
             for name, one in rules.include.items()
-            for label, slots in _sets_of(name, one, state, known)
+            for label, slots in _sets_of(name, one, state, known, space)
         ]
         self.caps_of, self.needs_of = _numbers(self.caps), _numbers(self.needs)
         self.new_needs = tuple(number for number, need in enumerate(self.needs) if need.new)
@@ -126,28 +133,30 @@ class SlotRules:
         has = [number for slot in ranking for number in self.needs_with(slot, state)]
         return all(has.count(number) >= need.number for number, need in enumerate(self.needs))
 
-    def check(self, state: LearnerState) -> None:
-        """Refuse rules that no list of this state's length, of all its items, can keep; lists are not drawn."""
+    def check(self, state: LearnerState, length: int) -> None:
+        """Refuse rules that no list of this length, of all items, can keep; lists are not drawn."""
         if self.best:
             return
         for place, (_, label) in self.pins.items():
-            if place >= state.length:
-                raise contradiction([label, f"a list of {state.length} places"])
+            if place >= length:
+                raise contradiction([label, f"a list of {length} places"])
         allowed = _allowed(state, None, self)
-        size = min(state.length, int(np.count_nonzero(allowed)))
+        size = min(length, int(np.count_nonzero(allowed)))
         named = [number for number, need in enumerate(self.needs) if need.named]
         for number in named:
             if _cover(self, state, allowed, size, named[: named.index(number) + 1]) is None:
                 raise contradiction(_conflict(self, state, allowed, size, number))
 
 
-def _sets_of(name: str, one: Members, state: LearnerState, known: Mapping[str, Values]) -> Iterator[tuple[str, Ints]]:
+def _sets_of(
+    name: str, one: Members, state: LearnerState, known: Mapping[str, Values], space: FeatureSpace
+) -> Iterator[tuple[str, Ints]]:
     """The sets of items that a rule is about, with what to call them."""
     if not one.by:
         slots: Ints = np.unique(np.array([state.slot(item) for item in one.items], np.int64))
         yield repr(name), slots
         return
-    kinds = {kind.name: kind for kind in state.features.items}
+    kinds = {kind.name: kind for kind in space.items}
     if one.by not in kinds or not kinds[one.by].categories:
         have = ", ".join(kind.name for kind in kinds.values() if kind.categories) or "none"
         raise Refused(
@@ -613,21 +622,25 @@ def _arrange(
 class RuledLists:
     """Lists of one state under rules, and what is known of its items by name, which groups may go by."""
 
-    def __init__(self, state: LearnerState, known: Mapping[str, Values]) -> None:
-        """`known`: features of items; who changes them says so by `describe`, or makes another one."""
-        self._state, self.known = state, dict(known)
-        self._made: tuple[Rules, SlotRules] | None = None  # for the rules of the last list: most often the same again
+    def __init__(self, state: LearnerState, known: dict[str, Any]) -> None:
+        """`known`: features of items; who changes them calls `describe`."""
+        self._state, self.known = state, known
+        self._made: dict[int, tuple[Rules, SlotRules]] = {}  # of the latest rules: most often they are the same again
 
     def describe(self, item: str, values: Values | None) -> None:
         """What is known of an item from now on."""
         if values is not None and self._state.features.items:
-            self.known[item], self._made = dict(values), None
+            self.known[item] = dict(values)
+            self._made.clear()
 
     def slot_rules(self, rules: Rules) -> SlotRules:
         """Rules with slots for names; refused if they contradict one another."""
-        if self._made is None or self._made[0] is not rules:
-            self._made = rules, SlotRules(rules, self._state, self.known)
-        return self._made[1]
+        made = self._made.get(id(rules))
+        if made is None:
+            if len(self._made) >= _KEPT:
+                self._made.clear()
+            made = self._made[id(rules)] = rules, SlotRules(rules, self._state, self.known)  # which keeps the id
+        return made[1]
 
     def rank(
         self,

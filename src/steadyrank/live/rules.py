@@ -76,18 +76,22 @@ class Rules:
     def of(cls, rules: "Rules | Mapping[str, Any] | None") -> "Rules | None":
         """These rules, which may be given as a mapping of the arguments; None if there are none."""
         if rules is None or isinstance(rules, Rules):
-            return rules if rules else None
+            return rules or None
         if not isinstance(rules, Mapping):
             raise ValueError(f"rules must be Rules or a mapping of {', '.join(_KINDS)}, not {rules!r:.80}")
         for name in rules:
             if name not in _KINDS:
                 raise ValueError(closest("rule", str(name)[:80], _KINDS))
-        made = cls(**rules)
-        return made if made else None
+        return cls(**rules) or None
 
     def __bool__(self) -> bool:
         """Whether there is any rule."""
         return bool(self.pins or self.exclude or self.boosts or self.groups or self.include)
+
+    def named(self) -> set[str]:
+        """The items that they name."""
+        sets = [*self.groups.values(), *self.include.values()]
+        return {*self.pins, *self.exclude, *self.boosts, *(item for one in sets for item in one.items)}
 
     def joined(self, others: "Rules | None") -> "Rules":
         """These and others; where both say something of the same item or name, the others do."""
@@ -97,8 +101,12 @@ class Rules:
         both.pins, both.boosts = self.pins | others.pins, self.boosts | others.boosts
         both.exclude = tuple(dict.fromkeys(self.exclude + others.exclude))
         both.groups, both.include = self.groups | others.groups, self.include | others.include
-        both.when_impossible = others.when_impossible
+        both.when_impossible = "best" if "best" in (self.when_impossible, others.when_impossible) else "refuse"
         return both
+
+    def as_best(self) -> "Rules":
+        """The same, which make the best list where they contradict one another."""
+        return self.joined(BEST)
 
     def plain(self) -> dict[str, Any]:
         """The same as a mapping that `of` takes, as JSON has it; without what is not there."""
@@ -170,6 +178,9 @@ def _include(what: str, given: Any) -> Include:
 def _said(one: Members, number: str, value: int) -> dict[str, Any]:
     members: Any = {"items": list(one.items)} if one.items else {"by": one.by} if one.by else {"new": True}
     return {**members, number: value}
+
+
+BEST = Rules(when_impossible="best")
 
 
 def contradiction(labels: Sequence[str]) -> Refused:

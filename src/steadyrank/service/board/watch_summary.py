@@ -95,7 +95,7 @@ def typical(board: Board, known: Floats | None = None, parts: int = 1) -> list[i
     points: dict[int, int] = {}
     size = min(state.length, state.newcomers.active)
     for _ in range(min(_DRAWS, 1 + _MOST_DRAWN // (parts * state.capacity)) if size else 0):
-        ranking, _ = state.rank(visit, None, size, rng)
+        ranking = board.rank(visit, None, size, rng, board.rules(best=True)).ranking
         for place, slot in enumerate(ranking.tolist()):
             points[slot] = points.get(slot, 0) + size - place
     return sorted(points, key=lambda slot: (-points[slot], slot))[:size]

@@ -1,6 +1,7 @@
 """Give out a list, alone or mixed with the caller's own, and take its answer."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from ...live.answers import Answer, Given
 from ...live.collection.collection_state import ShownItems
 from ...live.features import Values
 from ...live.impression_buffer import MOST_KINDS
+from ...live.rules import Rules
 from ..board import events
 from ..board.board import NOT_OURS
 from ..board.checks import as_logged
@@ -28,6 +30,15 @@ TOO_MANY_UNNAMED = "more answers without a client in a minute than anonymous_min
 _COINS = 256  # of a signature
 
 
+class GivenList(NamedTuple):
+    """A list that was given out: its impression's id, which expires, items from the top, and rules not kept."""
+
+    impression: str
+    items: list[str]
+    expires: float
+    unkept: list[str]
+
+
 def rank(
     worker: Worker | Replicas,
     session: BoardSession,
@@ -38,20 +49,22 @@ def rank(
     theirs: Sequence[str] | None = None,
     features: Values | None = None,
     found: Found | None = None,
-) -> tuple[str, list[str], float]:
-    """Impression id, items from the top, and when the id expires. Logged without waiting for the disk.
+    rules: Rules | None = None,
+) -> GivenList:
+    """A list and the id of its impression. Logged without waiting for the disk.
 
     `client`: the name of who looks; `cohort`: by kind, the names of what it has in common with others. `theirs`: the
     caller's own list, with which ours is mixed. `features`: what is known of the visit. `found`: in a
-    collection, what to rank in place of candidates.
+    collection, what to rank in place of candidates. `rules`: of this list, beside those of the board.
     """
     if worker.log_writer.behind >= MOST_BEHIND:
         raise Unavailable("too many impressions wait to be written")
     session.check_served()
     board, now, seen = session.board, worker.clock(), worker.seen(session)
-    listing: Listing = (
-        BoardListing(board.learner_state, candidates) if found is None else query_listing(session, found)
-    )
+    rules = None if found is not None else board.rules(rules)
+    listing: Listing = BoardListing(board, candidates, rules) if found is None else query_listing(session, found)
+    if theirs is not None and rules is not None:
+        raise Refused(422, "theirs cannot be mixed in where lists keep rules: a mixed list could not keep them")
     size, visit_features = places(session, length), board.learner_state.features.of_visit(features)
     others, size = [] if theirs is None else listing.places_of(theirs), min(size, listing.most)
     round_ = max(session.round, board.impressions.rounds) + 1
@@ -76,13 +89,15 @@ def rank(
         notes = [(int(i), float(note[i])) for i in np.flatnonzero(note)]
     base, generation = board.impressions.last, 0 if others else board.generation
     who, given, of = (ANYONE, dict.fromkeys(cohorts, ANYONE)), as_logged(features), listing.shown(slots)
-    event = events.ListShown(key, round_, base, generation, slots, notes, now, *who, mixed, given, of)
+    said = slots, notes, now, *who, mixed, given, of, listing.placed
+    event = events.ListShown(key, round_, base, generation, *said)
     sender = Sender(hashed, seen, cohorts=tuple(cohorts.values())) if hashed or cohorts else None
     worker.log_writer.put_event(session.number, event, sender=sender)
     expires = now + board.config.lifetime
     visitor = cohorts, draft, given, 0 if sender is None else seen, of and (of.query, of.items)
     shown = ImpressionId(key, round_, base, generation, expires, hashed, slots, notes, *visitor)
-    return seal(shown, session.signer, session.id_room()), listing.names_of(slots), expires
+    impression = seal(shown, session.signer, session.id_room())
+    return GivenList(impression, listing.names_of(slots), expires, listing.unkept)
 
 
 def places(session: BoardSession, length: int | None) -> int:

@@ -1,7 +1,9 @@
 """Rules of a board and of a request, over HTTP: kept, refused by name, logged, and the same when replayed."""
 
 import contextlib
+import math
 
+import numpy as np
 import pytest
 
 from service_tools import ITEMS, replayed, serving
@@ -128,3 +130,39 @@ async def test_mixed_lists_and_rules_do_not_go_together(url):
         assert "theirs cannot be mixed" in (await local.ask("POST", "boards/b/rank", body, 422))["message"]
         del body["rules"]
         assert len((await local.rank(**body))["items"]) == 4
+
+
+async def test_what_rules_cost_is_what_the_list_would_be_worth_without_them(url):
+    """By hand: the chance of a click on the best list with a rule and without it, by the estimates."""
+    worst, pinned = ITEMS[11], "pin 'item 11' at 1"
+    async with serving(url) as local:
+        await local.ask("PUT", "boards/b", BOARD)
+        assert (await local.ask("GET", "boards/b/watch"))["rules"] is None
+        rng = np.random.default_rng(0)
+        for _ in range(300):
+            shown = await local.rank()
+            clicked = next((item for item in shown["items"] if rng.random() < 0.5 / (1 + ITEMS.index(item))), None)
+            await local.answer(shown, clicked=clicked)
+        brand = {"best": {"items": ITEMS[:3], "most": 3}}
+        await local.ask("PUT", "boards/b", {"rules": {"pins": {worst: 1}, "groups": brand}})
+        state, watch = [await local.ask("GET", f"boards/b/{part}") for part in ("state", "watch")]
+        estimates = {
+            row["item"]: estimate
+            for row, estimate in zip(state["items"], state["view"]["regimes"][0]["estimates"], strict=True)
+        }
+        order = sorted(ITEMS, key=lambda item: -estimates[item])
+
+        def value(items):
+            return 1000 * (1 - math.prod(1 - estimates[item] for item in items))
+
+        expected = value(order[:4]) - value([worst, *[item for item in order if item != worst][:3]])
+        (first, second), found = watch["rules"]["each"], watch["rules"]["all"]
+        assert (first["rule"], second["rule"]) == (pinned, "group 'best'")
+        assert second["cost"] == {"value": 0.0, "low": 0.0, "high": 0.0}  # it changes nothing
+        assert first["cost"] == found
+        spread = (found["high"] - found["low"]) / 4
+        assert found["value"] == pytest.approx(expected, abs=4 * spread / 400**0.5)  # of 400 draws
+        assert found["low"] < expected < found["high"]
+        assert (watch["rules"]["unkept"], watch["rules"]["refused"]) == ([], None)
+        await local.ask("DELETE", f"boards/b/items/{worst}")
+        assert "which is retired" in (await local.ask("GET", "boards/b/watch"))["rules"]["refused"]

@@ -63,6 +63,7 @@ class SlotRules:
         space = state.features if space is None else space
         self.best = rules.when_impossible == "best"
         self.excluded: Ints = np.unique(np.array([state.slot(item) for item in rules.exclude], np.int64))
+        self.out = set(self.excluded.tolist())
         self.boosts = {state.slot(item): factor for item, factor in rules.boosts.items()}
         self.caps = [
             _Set(f"group {label} (most {group.most})", group.most, slots)
@@ -87,15 +88,14 @@ class SlotRules:
 
     def _pin(self, rules: Rules, state: LearnerState) -> None:
         """Give pins their places."""
-        out, by_slot = set(self.excluded.tolist()), dict[int, str]()
         for item, place in sorted(rules.pins.items(), key=lambda pin: pin[1]):
             slot, label = state.slot(item), f"pin {item!r} at {place}"
             others = [self.pins[place - 1][1]] if place - 1 in self.pins else []
-            others += [f"exclude {item!r}"] if slot in out else []
+            others += [f"exclude {item!r}"] if slot in self.out else []
             if others:
                 self._fail([label, others[0]], label)
                 continue
-            self.pins[place - 1], by_slot[slot] = (slot, label), label
+            self.pins[place - 1] = slot, label
 
     def _count_pins(self) -> None:
         """Refuse pins of more items of a group than it may have."""
@@ -113,7 +113,9 @@ class SlotRules:
     def needs_with(self, slot: int, state: LearnerState) -> tuple[int, ...]:
         """The numbers of the includes that an item counts for."""
         own = self.needs_of.get(slot, ())
-        if self.new_needs and state.added[slot] and state.looks[slot] < NEW_LOOKS:
+        if not self.new_needs:
+            return own
+        if state.added[slot] and state.looks[slot] < NEW_LOOKS:
             own += self.new_needs
         return own
 
@@ -199,20 +201,20 @@ class _Source:
     def more(self, wanted: int, full: Sequence[Ints]) -> list[int]:
         """More items that were not ranked yet, but for those of groups that are full."""
         seen: Ints = np.fromiter(self.seen, np.int64, len(self.seen))
-        without = [self.rules.excluded, seen, *full]
+        without = [seen, *full] if not self.rules.out else [self.rules.excluded, seen, *full]
         return self.see(self.state.rank_more(without, self.visit, self.some, wanted, self._rng))
 
     def among(self, slots: Ints, wanted: int) -> list[int]:
         """The best of some items that were not ranked yet."""
-        alive = slots[self.state.active[slots] & ~np.isin(slots, self.rules.excluded)]
+        active, seen, out = self.state.active, self.seen, self.rules.out
+        alive = np.array([s for s in slots.tolist() if active[s] and s not in seen and s not in out], np.int64)
         if self.some is not None:
             alive = alive[np.isin(alive, self.some)]
-        alive = alive[[slot not in self.seen for slot in alive.tolist()]] if alive.size else alive
         return self.see(self.state.rank_slots(alive, self.visit, wanted, self._rng))
 
     def new(self, wanted: int) -> list[int]:
         """Items that are new, those looked at least first."""
-        out = set(self.rules.excluded.tolist()) | set(self.seen)
+        out = self.rules.out | set(self.seen)
         drawn = self.state.newcomers.draw(wanted + len(out), self._rng)
         may = None if self.some is None else set(self.some.tolist())
         return self.see([slot for slot in drawn if slot not in out and (may is None or slot in may)][:wanted])
@@ -288,8 +290,8 @@ class _Choice:
 
     def include(self, number: int) -> bool:
         """Bring in one more item of an include; whether that went."""
-        rest = [slot for slot in self.source.seen if number in self.rules.needs_with(slot, self.state)]
-        rest = [slot for slot in rest if slot not in self.chosen and slot not in self.pinned]
+        needs_with, taken = self.rules.needs_with, {*self.chosen, *self.pinned}
+        rest = [s for s in self.source.seen if s not in taken and number in needs_with(s, self.state)]
         need = self.rules.needs[number]
         rest += self.source.new(1) if need.new else self.source.among(need.slots, self.least[number] + len(self.most))
         own = [slot for slot in self.chosen if number in self.rules.needs_with(slot, self.state)]
@@ -514,8 +516,7 @@ def _boosted(source: _Source, preferred: list[int]) -> list[int]:
     """
     boosts, state = source.rules.boosts, source.state
     there = [slot for slot in boosts if state.active[slot] and (source.some is None or slot in source.some)]
-    out = set(source.rules.excluded.tolist())
-    moved = [slot for slot in there if slot not in out and (boosts[slot] > 1.0 or slot in source.seen)]
+    moved = [slot for slot in there if slot not in source.rules.out and (boosts[slot] > 1.0 or slot in source.seen)]
     if not moved:
         return preferred
     down = sum(boosts[slot] < 1.0 for slot in moved)

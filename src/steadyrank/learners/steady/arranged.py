@@ -39,8 +39,8 @@ def estimates_at(learner: Any, visit: Visit, slots: Ints) -> Floats | None:
 def places_by_looks(learner: Any, visit: Visit, size: int) -> list[int]:
     """The places of a list, those that are looked at most first; from the top, as far as it is not known."""
     one = _one_of(learner, visit)
-    order = list(range(size)) if one is None else [p for p in one.attention.order.tolist() if p < size]
-    return order
+    order = list(range(size)) if one is None else one.attention.order.tolist()
+    return order if len(order) == size else [p for p in order if p < size]
 
 
 def note_arranged(learner: Any, visit: Visit, before: int, ranking: Ints, note: Floats) -> None:
@@ -55,7 +55,7 @@ def note_arranged(learner: Any, visit: Visit, before: int, ranking: Ints, note: 
     if size < before and isinstance(learner, SteadyRank):  # what is said of a trial stands behind the list's places
         note[size : size + 3] = note[before : before + 3].copy()
         note[size + 3 : before + 3] = 0.0
-    if one.attention.chance[:before].min() < 1.0:
+    if min(one.attention.chance.tolist()) < 1.0:
         note[:size] = 0.0
         note_places(one.attention, one.posteriors, ranking, note)
 

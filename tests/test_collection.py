@@ -150,7 +150,7 @@ def re_ranker(length, seed=0, **own):
 
 def test_lists_are_those_of_a_slow_reference():
     length, n, rng = 4, 12, np.random.default_rng(3)
-    ranker, slow = re_ranker(length, memory=64.0), SlowReRanker(3.0, 64.0)
+    ranker, slow = re_ranker(length, memory=64.0, attention=[1.0] * length), SlowReRanker(3.0, 64.0)
     attraction = rng.beta(1, 6, (5, n))
     for t in range(1_500):
         query, ranking = int(rng.integers(5)), np.zeros(length, np.int64)

@@ -94,6 +94,7 @@ class LearnerState:
         self.looks: Ints = np.zeros(self.capacity, np.int64)
         self.clicks: Ints = np.zeros(self.capacity, np.int64)
         self.newcomers = Newcomers(self.active, self.added, self.looks)
+        self.invalid: dict[int, int] = {}  # by slot, clicks that guards or labels kept from the learner
         self.refused: Ints = np.zeros(1, np.int64)  # visits that guards kept from the learner
         self.learner = self._make(self.capacity)
         # machine code, looked up once: the types never change
@@ -111,6 +112,7 @@ class LearnerState:
         """Other guards from now on, which know nobody yet."""
         self.gate = Gate([(guard, _plain(own)) for guard, own in guards], shadow, self.length, self.seed)
         self.gate.begin(self.learner, self.capacity, self.sized)
+        self.gate.on_taken_back = self.count_invalid
 
     def _name(self, item: Any) -> int:
         check_item(item)
@@ -347,6 +349,7 @@ class LearnerState:
             marked[SEGMENT] = segment_at(visit.features, 0, 1 + len(self.features.segments))
         if asked and not self.gate.admit(self.learner, visit, cohorts, ranking, marked, clicks, examined):
             self.refused[0] += kind != SILENCE
+            self.count_invalid(ranking[:examined], clicks)
             return False
         if self._update(self.learner, visit, ranking, marked, clicks, examined):
             self._compiled_window()(self.learner, visit)
@@ -363,6 +366,11 @@ class LearnerState:
         """Compile now what is else compiled when it is first needed."""
         if self._in_two:
             self._compiled_window()
+
+    def count_invalid(self, ranking: Ints, clicks: Bools) -> None:
+        """The clicks on these items are not learnt from, or no longer: they count as invalid."""
+        for slot in ranking[clicks[: ranking.size]].tolist():
+            self.invalid[slot] = self.invalid.get(slot, 0) + 1
 
     def view(self) -> View | None:
         """What the learner makes of the feedback, if it says so, and how many visits the guard refused."""
@@ -388,6 +396,7 @@ class LearnerState:
         """Every array that decides the next ranking, by name: the same objects, not copies."""
         own = {"active": self.active, "added": self.added, "looks": self.looks, "clicks": self.clicks}
         learner = {f"learner.{name}": array for name, array in memory(self.learner)}
+        own |= {"invalid": np.array(sorted(self.invalid.items()), np.int64)} if self.invalid else {}
         return own | {"refused": self.refused} | learner | self.gate.arrays()
 
     def restore(
@@ -404,6 +413,7 @@ class LearnerState:
         )
         self.newcomers = Newcomers(self.active, self.added, self.looks)
         self.refused[...] = arrays["refused"]
+        self.invalid = dict(arrays["invalid"].tolist()) if "invalid" in arrays else {}
         blank = self._make(self.capacity)
         self.learner = restored(widen(blank, blank, self._make(sized)), arrays, "learner.", False)
         self.gate.restore(kinds, arrays, self.capacity, sized)

@@ -68,6 +68,7 @@ class LabelledFeedback:
             vouched = self.words.get(visit.client) == HONEST
             cohorts = [(kind, number) for kind, number in cohorts if self.words.get(number) != HONEST]
         if word == FRAUD:
+            self.learner_state.count_invalid(ranking[:examined], clicks)
             self.timeline.learn(t, clicked, examined, 0, 1)
             return False
         taken_as = VOUCHED if word == HONEST and kind == ANSWER else kind

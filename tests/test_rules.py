@@ -330,3 +330,22 @@ def test_the_note_of_a_list_is_that_of_its_own_places():
         expected = attention[p] * miss[p] / (1.0 - attention[p] * (1.0 - miss[p]))
         assert found.note[p] == pytest.approx(expected, abs=1e-9)
     assert state.items_at(found.ranking)[2] == "i7"
+
+
+def test_rules_that_are_hard_to_keep_take_no_time_without_end(state):
+    """A hundred includes and groups that cross: the search ends, and says so, whatever it has found."""
+    names = [f"x{k}" for k in range(60)]
+    large, rng = LearnerState(names, 30, ByNumber, {}, 0, 0.2), np.random.default_rng(0)
+    some = [sorted(rng.choice(names, 12, replace=False)) for _ in range(200)]
+    groups = {f"g{k}": {"items": items, "most": 3} for k, items in enumerate(some[:100])}
+    include = {f"n{k}": {"items": items, "least": 3} for k, items in enumerate(some[100:])}
+    rules = sr.Rules(groups=groups, include=include, when_impossible="best")
+    found = RuledLists(large, {}).rank(rules, Visit(1), None, 30, np.random.default_rng(0))
+    items = large.items_at(found.ranking)
+    bad = [one for one in broken(rules, items, 30) if f"{one[0]} {one[1]!r}" not in " ".join(found.unkept)]
+    assert not bad
+    refusing, lists = sr.Rules(groups=groups, include=include), RuledLists(large, {})
+    with pytest.raises(sr.Refused, match="contradict"):
+        lists.rank(refusing, Visit(1), None, 30, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="groups may be at most 100, not 101"):
+        sr.Rules(groups={str(k): {"items": ["x1"], "most": 1} for k in range(101)})

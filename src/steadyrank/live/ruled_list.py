@@ -27,7 +27,9 @@ from .rules import Members, Rules, contradiction
 
 FREE, PINNED, PUT = range(3)  # whose a place is: the learner's own choice, a pin, or an item that rules brought
 _KEPT = 8  # rules that are kept with slots for names
-_STEPS = 20_000  # in search of items that keep all includes at once: beyond that they count as impossible
+_STEPS = 5_000  # for a list, in search of items that keep all includes at once: beyond, they count as impossible
+_FEW = 100  # rules among which those that contradict are looked for
+_DEPTH = 400  # items that such a search takes at most
 _NO_SLOTS: Ints = np.zeros(0, np.int64)
 
 
@@ -145,8 +147,9 @@ class SlotRules:
         allowed = _allowed(state, None, self)
         size = min(length, int(np.count_nonzero(allowed)))
         named = [number for number, need in enumerate(self.needs) if need.named]
-        for number in named:
-            if _cover(self, state, allowed, size, named[: named.index(number) + 1]) is None:
+        steps = _Steps()
+        for place, number in enumerate(named):
+            if _cover(self, state, allowed, size, named[: place + 1], steps=steps) is None and steps.left >= 0:
                 raise contradiction(_conflict(self, state, allowed, size, number))
 
 
@@ -220,6 +223,18 @@ class _Source:
         return self.see([slot for slot in drawn if slot not in out and (may is None or slot in may)][:wanted])
 
 
+class _Steps:
+    """How many steps searches may still take together."""
+
+    def __init__(self) -> None:
+        self.left = _STEPS
+
+    def take(self) -> bool:
+        """Whether there is one more."""
+        self.left -= 1
+        return self.left >= 0
+
+
 class _Choice:
     """The items of a list that are not pinned, in the order in which the learner prefers them."""
 
@@ -229,6 +244,7 @@ class _Choice:
         self.most = self.rules.most
         self.least = [need.number for need in self.rules.needs]
         self.unkept: list[str] = []
+        self._steps = _Steps()
         self._begin()
 
     def _begin(self) -> None:
@@ -348,7 +364,7 @@ class _Choice:
         size = self.free + len(self.pinned)
         upto = range(number + 1)
         pins, least = list(self.pinned), self.least
-        found = _cover(self.rules, self.state, allowed, size, upto, pins, least, self.most)
+        found = _cover(self.rules, self.state, allowed, size, upto, pins, least, self.most, self._steps)
         if found is None:
             return False
         self._begin()
@@ -405,11 +421,12 @@ def _cover(
     pinned: Sequence[int] | None = None,
     least: Sequence[int] | None = None,
     most: Sequence[int] | None = None,
+    steps: _Steps | None = None,
 ) -> list[tuple[list[int], int]] | None:
     """Items that keep these includes at once, beside pins and within groups: how many of which; None if none do.
 
     Items that are in the same groups and includes are alike: a search among these kinds of items, to its end or for
-    `_STEPS` steps. O(items of the includes) beside that.
+    as many steps as are left. O(items of the includes) beside that.
     """
     pinned = [slot for slot, _ in rules.pins.values()] if pinned is None else pinned
     least = [need.number for need in rules.needs] if least is None else least
@@ -426,16 +443,14 @@ def _cover(
     for slot in sorted(members - set(pinned)):
         kept_needs = tuple(number for number in rules.needs_with(slot, state) if number in lacks)
         kinds.setdefault((rules.caps_of.get(slot, ()), kept_needs), []).append(slot)
-    keys, steps = list(kinds), 0
+    keys, steps = list(kinds), _Steps() if steps is None else steps
     used = [0] * len(keys)
 
     def search(room: int) -> bool:
-        nonlocal steps
-        steps += 1
         unmet = next((number for number, lack in lacks.items() if lack > 0), None)
         if unmet is None:
             return True
-        if room == 0 or steps > _STEPS:
+        if room == 0 or sum(used) >= _DEPTH or not steps.take():
             return False
         for k, (caps, own) in enumerate(keys):
             if unmet in own and used[k] < len(kinds[keys[k]]) and all(slack[cap] > 0 for cap in caps):
@@ -471,13 +486,13 @@ def _conflict(rules: SlotRules, state: LearnerState, allowed: Bools, size: int, 
     """The rules that an include contradicts: it alone, one other, or as few as there must be."""
     need = rules.needs[number]
     least, no_cap = [one.number for one in rules.needs], [size + 1] * len(rules.caps)
-    shown = state.active.copy()
+    shown, steps = state.active.copy(), _Steps()
 
     def fails(pins: Sequence[int], caps: Sequence[int], needs: Sequence[int], may: Bools = allowed) -> bool:
         most = list(no_cap)
         for cap in caps:
             most[cap] = rules.most[cap]
-        return _cover(rules, state, may, size, needs, pins, least, most) is None
+        return _cover(rules, state, may, size, needs, pins, least, most, steps) is None
 
     if fails([], [], [number], shown):
         few = f"{_count_members(rules, state, shown, number)} of its items may be shown, in a list of {size} places"
@@ -486,6 +501,8 @@ def _conflict(rules: SlotRules, state: LearnerState, allowed: Bools, size: int, 
         return [need.label, "the items that are excluded or no candidates"]
     pins = [(slot, label) for slot, label in rules.pins.values()]
     caps, others = list(range(len(rules.caps))), [n for n in range(number) if rules.needs[n].named]
+    if len(pins) + len(caps) + len(others) > _FEW:
+        return [need.label, "the other rules"]
     for slot, label in pins:
         if fails([slot], [], [number]):
             return [need.label, label]
@@ -504,6 +521,8 @@ def _conflict(rules: SlotRules, state: LearnerState, allowed: Bools, size: int, 
     for other in list(others):
         rest = [one for one in others if one != other]
         others = rest if fails([s for s, _ in pins], caps, [*rest, number]) else others
+    if steps.left < 0:  # what seemed to fail was not looked at to its end
+        return [need.label, "the other rules"]
     labels = [label for _, label in pins] + [rules.caps[cap].label for cap in caps]
     return labels + [rules.needs[other].label for other in others] + [need.label]
 

@@ -8,7 +8,8 @@ from ..core.refusals import Refused
 from ..core.settings import closest, real, whole
 
 BOOST = 0.1, 10.0  # the least and the largest factor: beyond, `exclude` and `pins` say what is meant
-MOST_RULES = 1_000  # pins, boosts, groups and includes of each kind
+MOST_RULES = 1_000  # pins and boosts of each kind
+MOST_SETS = 100  # groups and includes of each kind
 MOST_MEMBERS = 100_000  # items that rules name, in all
 WhenImpossible: TypeAlias = Literal["refuse", "best"]
 
@@ -128,8 +129,9 @@ def _named(what: str, given: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
         return []
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
         raise ValueError(f"{what} are given by name, not as {given!r:.80}")
-    if len(given) > MOST_RULES:
-        raise ValueError(f"{what} may be at most {MOST_RULES}, not {len(given)}")
+    most = MOST_SETS if what in ("groups", "include") else MOST_RULES
+    if len(given) > most:
+        raise ValueError(f"{what} may be at most {most}, not {len(given)}")
     return list(given.items())
 
 

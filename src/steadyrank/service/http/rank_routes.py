@@ -178,7 +178,9 @@ def _out(given: GivenList, skipped: int) -> RankOut:
 def _rules(body: RankIn) -> Rules | None:
     """The rules of a request; refused where they are wrong in themselves."""
     try:
-        return None if body.rules is None else body.rules.made()
+        made = None if body.rules is None else body.rules.made()
+        check_number("rules", None if made is None else list(made.named()))
+        return made
     except Refused:
         raise
     except ValueError as error:

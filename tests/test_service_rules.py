@@ -123,13 +123,36 @@ async def test_rules_may_name_items_that_come_with_them_and_go_by_features(url):
     assert replayed(url) == digest
 
 
-async def test_mixed_lists_and_rules_do_not_go_together(url):
+async def test_mixed_lists_keep_rules_and_pinned_places_are_nobodys(url):
+    rules = {
+        "pins": {ITEMS[11]: 2},
+        "exclude": [ITEMS[1]],
+        "groups": {"half": {"items": ITEMS[:6], "most": 2}},
+        "include": {"few": {"items": ITEMS[9:11], "least": 1}},
+    }
+    theirs, from_theirs = [*ITEMS[:4], ITEMS[9], ITEMS[11]], 0
     async with serving(url) as local:
-        await local.ask("PUT", "boards/b", BOARD | {"interleave": True})
-        body = {"theirs": ITEMS[:4], "client": "ann", "rules": {"exclude": [ITEMS[0]]}}
-        assert "theirs cannot be mixed" in (await local.ask("POST", "boards/b/rank", body, 422))["message"]
-        del body["rules"]
-        assert len((await local.rank(**body))["items"]) == 4
+        await local.ask("PUT", "boards/b", BOARD | {"interleave": True, "length": 6, "rules": rules})
+        for n in range(80):
+            shown = await local.rank(theirs=theirs, client=f"c{n}")
+            items = shown["items"]
+            assert items[1] == ITEMS[11]
+            assert len(set(items)) == 6
+            assert ITEMS[1] not in items
+            assert sum(item in ITEMS[:6] for item in items) <= 2
+            assert set(items) & set(ITEMS[9:11])
+            from_theirs += ITEMS[9] in items
+            await local.answer(shown, clicked=items[n % 6])
+        await local.quiet()
+        digest = local.digest()
+    lists = {event.key: event for event in logged(url)}
+    assert from_theirs > 40
+    assert sum(any(event.mixed.teams) for event in lists.values()) > 60  # most lists could be mixed
+    for event in logged(url, events.Answered):  # the id leads to the same teams as were logged
+        assert event.teams == lists[event.key].mixed.teams
+        assert (event.teams[1], lists[event.key].placed[1]) == (0, 1)
+        assert sum(event.teams) in (-1, 0, 1)
+    assert replayed(url) == digest
 
 
 async def test_what_rules_cost_is_what_the_list_would_be_worth_without_them(url):

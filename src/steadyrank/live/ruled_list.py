@@ -137,6 +137,18 @@ class SlotRules:
         has = [number for slot in ranking for number in self.needs_with(slot, state)]
         return all(has.count(number) >= need.number for number, need in enumerate(self.needs))
 
+    def fits(self, items: Sequence[int], item: int) -> bool:
+        """Whether groups allow an item in a list beside others."""
+        caps = self.caps_of.get(item, ())
+        return all(sum(n in self.caps_of.get(one, ()) for one in items) < self.most[n] for n in caps)
+
+    def includes_as(self, items: Sequence[int], others: Sequence[int], state: LearnerState) -> bool:
+        """Whether a list keeps every include at least as far as another one does."""
+        has, had = (
+            [number for slot in slots for number in self.needs_with(slot, state)] for slots in (items, others)
+        )
+        return all(has.count(n) >= min(need.number, had.count(n)) for n, need in enumerate(self.needs))
+
     def check(self, state: LearnerState, length: int) -> None:
         """Refuse rules that no list of this length, of all items, can keep; lists are not drawn."""
         if self.best:

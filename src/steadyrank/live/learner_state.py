@@ -41,6 +41,12 @@ def _with_turn(ranking: Ints, turn: Sequence[int], rng: np.random.Generator) -> 
     return ranking
 
 
+def add_clicks(counts: dict[int, int], ranking: Ints, clicks: Bools) -> None:
+    """Count the clicks on a list, by slot."""
+    for slot in ranking[clicks].tolist():
+        counts[slot] = counts.get(slot, 0) + 1
+
+
 @dataclass(frozen=True)
 class Standing:
     """How an item stands."""
@@ -94,7 +100,8 @@ class LearnerState:
         self.looks: Ints = np.zeros(self.capacity, np.int64)
         self.clicks: Ints = np.zeros(self.capacity, np.int64)
         self.newcomers = Newcomers(self.active, self.added, self.looks)
-        self.invalid: dict[int, int] = {}  # by slot, clicks that guards or labels kept from the learner
+        self.invalid: dict[int, int] = {}  # by slot, clicks that guards kept from the learner, or took back
+        self.condemned: dict[int, int] = {}  # those that labels kept from it; they are told, and kept, from outside
         self.refused: Ints = np.zeros(1, np.int64)  # visits that guards kept from the learner
         self.learner = self._make(self.capacity)
         # machine code, looked up once: the types never change
@@ -349,7 +356,7 @@ class LearnerState:
             marked[SEGMENT] = segment_at(visit.features, 0, 1 + len(self.features.segments))
         if asked and not self.gate.admit(self.learner, visit, cohorts, ranking, marked, clicks, examined):
             self.refused[0] += kind != SILENCE
-            self.count_invalid(ranking[:examined], clicks)
+            self.count_invalid(ranking[:examined], clicks[:examined])
             return False
         if self._update(self.learner, visit, ranking, marked, clicks, examined):
             self._compiled_window()(self.learner, visit)
@@ -369,8 +376,11 @@ class LearnerState:
 
     def count_invalid(self, ranking: Ints, clicks: Bools) -> None:
         """The clicks on these items are not learnt from, or no longer: they count as invalid."""
-        for slot in ranking[clicks[: ranking.size]].tolist():
-            self.invalid[slot] = self.invalid.get(slot, 0) + 1
+        add_clicks(self.invalid, ranking, clicks)
+
+    def invalid_clicks(self, slot: int) -> int:
+        """How many clicks on an item guards or labels kept from the learner."""
+        return self.invalid.get(slot, 0) + self.condemned.get(slot, 0)
 
     def view(self) -> View | None:
         """What the learner makes of the feedback, if it says so, and how many visits the guard refused."""

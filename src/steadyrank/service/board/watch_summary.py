@@ -170,7 +170,7 @@ class _Items:
             clicks=clicks,
             rate=clicks / max(looks, 1),
             estimate=estimate,
-            invalid_clicks=self._learner_state.invalid.get(slot, 0),
+            invalid_clicks=self._learner_state.invalid_clicks(slot),
             low=bounds[0],
             high=bounds[1],
         )

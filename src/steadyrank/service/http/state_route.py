@@ -177,7 +177,7 @@ def _items(board: Board, view: View | None, page: range) -> Callable[[int, int],
     names, active = state.names[part], state.active[part].copy()
     looks, clicks = state.looks[part].copy(), state.clicks[part].copy()
     estimates = None if view is None else view.regime(view.current).estimate[part].copy()
-    invalid = [state.invalid.get(slot, 0) for slot in page]
+    invalid = [state.invalid_clicks(slot) for slot in page]
 
     def features_of(name: str) -> Any:
         return described.get(name, {}) if has_features else UNSET

@@ -192,3 +192,17 @@ def test_items_that_come_later_are_learnt_of_and_retired_ones_make_room():
     shown = [one.rank() for _ in range(20)]
     assert {item for each in shown for item in each.items} <= {*ITEMS, "new 39"}
     assert all(len(set(each.items)) == 3 for each in shown)
+
+
+@pytest.mark.interpreted
+def test_rules_hold_but_boosts_are_refused():
+    one = ranker(seed=2)
+    for each in clicked(one, 30):
+        one.outcome(each.id, each.items[0], 2.0, id="a")
+    for _ in range(20):
+        shown = one.rank(rules={"pins": {"fig": 2}, "exclude": ["apple"]}).items
+        assert shown[1] == "fig"
+        assert "apple" not in shown
+        assert len(set(shown)) == 3
+    with pytest.raises(Refused, match="boosts"):
+        one.rank(rules={"boosts": {"fig": 2.0}})

@@ -192,6 +192,7 @@ class Gate:
         self.open = chosen[0][0] is GUARDS["Anyone"]  # nobody is kept out, and nobody judged
         self._back = TakenBack.create(length)
         self.forgetting: Callable[[int, Sequence[int]], None] | None = None  # told of a visit before it is forgotten
+        self.on_taken_back: Callable[[Ints, Bools], None] | None = None  # told of the clicks that are taken back
 
     def begin(self, learner: Any, capacity: int, sized: int) -> None:
         """Have room for so many items; what is wrong with the settings is refused, and machine code looked up."""
@@ -247,6 +248,8 @@ class Gate:
                 if self.forgetting is not None:
                     self.forgetting(t, ranking[:size].tolist())
                 post.forget(learner, Visit(t, client, features), ranking[:size], note, clicks[:size], examined)
+                if self.on_taken_back is not None:
+                    self.on_taken_back(ranking[:examined], clicks[:examined])
             for other in self.posts:
                 for its_kind in other.guards:
                     if (other, its_kind) != (post, kind):

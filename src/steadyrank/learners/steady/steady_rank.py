@@ -61,7 +61,7 @@ Goal: TypeAlias = Literal["click", "value"]
 CLICK, VALUE = range(2)  # as in Goal
 
 
-@kernel
+@no_refcount
 def one_view(values, regimes, favourites, posteriors, attention, ends, allowed, ranking, t, rng):
     """Fill `ranking` by what was learnt alone, for clicks or for what they are worth."""
     if values is None:
@@ -71,7 +71,7 @@ def one_view(values, regimes, favourites, posteriors, attention, ends, allowed, 
         most_valued(values, posteriors, attention, ends, view, np.ones(1), allowed, ranking, t, rng)
 
 
-@kernel
+@no_refcount
 def several_views(values, posteriors, attention, ends, rival, weights, allowed, ranking, t, rng):
     """Fill `ranking` so that it serves several views, for clicks or for what they are worth."""
     if values is None:

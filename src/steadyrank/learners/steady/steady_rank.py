@@ -61,14 +61,20 @@ Goal: TypeAlias = Literal["click", "value"]
 CLICK, VALUE = range(2)  # as in Goal
 
 
+@kernel
+def valued_alone(values, regimes, favourites, posteriors, attention, ends, allowed, ranking, t, rng):
+    """Fill `ranking` with the list that is worth most by what was learnt alone."""
+    view = view_of_regime(regimes, favourites, 0)
+    most_valued(values, posteriors, attention, ends, view, np.ones(1), allowed, ranking, t, rng)
+
+
 @no_refcount
 def one_view(values, regimes, favourites, posteriors, attention, ends, allowed, ranking, t, rng):
     """Fill `ranking` by what was learnt alone, for clicks or for what they are worth."""
     if values is None:
         drawn_list(posteriors, allowed, ranking, rng)
     else:
-        view = view_of_regime(regimes, favourites, 0)
-        most_valued(values, posteriors, attention, ends, view, np.ones(1), allowed, ranking, t, rng)
+        valued_alone(values, regimes, favourites, posteriors, attention, ends, allowed, ranking, t, rng)
 
 
 @no_refcount

@@ -13,6 +13,7 @@ import steadyrank as sr
 from steadyrank.cli import main
 from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, memory
 from steadyrank.core.dispatch import call_forget, call_update
+from steadyrank.live.collection.attention import BINS, FADED, SURE, bin_of, fit_attention
 from steadyrank.live.collection.engine_prior import (
     EnginePrior,
     fit,
@@ -150,7 +151,7 @@ def re_ranker(length, seed=0, **own):
 
 def test_lists_are_those_of_a_slow_reference():
     length, n, rng = 4, 12, np.random.default_rng(3)
-    ranker, slow = re_ranker(length, memory=64.0), SlowReRanker(3.0, 64.0)
+    ranker, slow = re_ranker(length, memory=64.0, attention=[1.0] * length), SlowReRanker(3.0, 64.0)
     attraction = rng.beta(1, 6, (5, n))
     for t in range(1_500):
         query, ranking = int(rng.integers(5)), np.zeros(length, np.int64)
@@ -445,6 +446,41 @@ def test_places_that_are_seldom_looked_at_count_less():
     for _ in range(300):
         one.feedback(one.rank("query", ["a"]).id, clicked=None)
     assert next(one.judgments()).looks == pytest.approx(60, abs=21)  # three standard deviations
+
+
+def test_attention_is_what_clicks_permit():
+    """Attractions of 0.1 and 0.4 at three places, looked at by all, by half, and by a fifth of the people."""
+    chance, attraction, seen = np.array([1.0, 0.5, 0.2]), np.array([0.1, 0.4]), np.zeros((2, BINS, 3))
+    bins = [bin_of(0.1), bin_of(0.4)]
+    seen[0, bins] = [[8_000.0, 4_000.0, 2_000.0], [9_000.0, 2_000.0, 5_000.0]]
+    seen[1, bins] = seen[0, bins] * np.outer(attraction, chance)
+    counts, attention = seen[1].sum(0), np.ones(3)
+    fit_attention(seen, attention)
+    assert attention[0] == 1.0
+    assert attention[1:] == pytest.approx(chance[1:] * (1 + SURE / np.sqrt(counts[1:])), rel=1e-3)
+    assert seen[1].sum(0) == pytest.approx(FADED * counts)
+    few, attention = np.full((2, BINS, 3), 0.3), np.ones(3)
+    fit_attention(few, attention)
+    assert attention.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_how_far_people_look_is_learnt_and_that_they_look_until_they_click():
+    places = np.array([1.0, 0.5, 0.25, 0.12])
+    for cascade in (False, True):
+        collection, rng = sr.Collection(4), np.random.default_rng(6)
+        for _ in range(3_000):
+            shown = collection.rank(f"query {int(rng.integers(40))}", DOCS[:8])
+            liked = np.array([0.1 + 0.05 * int(item[1:]) for item in shown.items])
+            hits = np.flatnonzero(rng.random(4) < (liked if cascade else liked * places))
+            if cascade:
+                collection.feedback(shown.id, clicked=shown.items[hits[0]] if hits.size else None)
+            else:
+                collection.feedback(shown.id, clicks=[int(p in hits) for p in range(4)])
+        learnt = collection._state.learner.attention
+        if cascade:
+            assert (learnt > 0.85).all()
+        else:
+            assert learnt == pytest.approx(places, rel=0.35)  # by the upper end of its interval
 
 
 @pytest.mark.parametrize(

@@ -57,11 +57,17 @@ def test_what_counts_as_a_look():
     """Clicks always; others as often as noted, the same in every replay; lists without a note in full."""
     ranking, clicks = np.arange(3), np.array([False, True, False])
     note = np.array([0.3, 0.3, 0.0, *[0.0] * NOTE_EXTRA])
-    found = [looked_at(ranking, note, clicks, 3, t) for t in range(1, 4001)]
-    assert all(items.tolist()[-2:] == [1, 2] and bits.tolist()[-2:] == [True, False] for items, bits in found)
-    share = np.mean([items.size == 3 for items, _ in found])
+
+    def looks(t):
+        items, bits = np.zeros(3, np.int64), np.zeros(3, np.bool_)
+        n = looked_at(ranking, note, clicks, 3, t, items, bits)
+        return list(zip(items[:n].tolist(), bits[:n].tolist(), strict=True))
+
+    found = [looks(t) for t in range(1, 4001)]
+    assert all(one[-2:] == [(1, True), (2, False)] for one in found)
+    share = np.mean([len(one) == 3 for one in found])
     assert abs(share - 0.3) < 4 * np.sqrt(0.3 * 0.7 / 4000)
-    assert [x[0].size for x in found] == [looked_at(ranking, note, clicks, 3, t)[0].size for t in range(1, 4001)]
+    assert found == [looks(t) for t in range(1, 4001)]
 
 
 def table(attention, attraction, rounds, seed):

@@ -5,6 +5,7 @@ import threading
 
 import numpy as np
 import pytest
+from numba.core import event
 
 import steadyrank as sr
 from memories import digest_of
@@ -69,6 +70,15 @@ def test_steadyrank_is_the_default_and_shows_its_view():
     assert best.item in ITEMS[-3:]
     assert best.rate == best.clicks / best.looks
     assert sr.Ranker(ITEMS, 4, "CascadeTS").view() is None
+
+
+def test_nothing_is_left_to_compile_after_compile():
+    ranker = sr.Ranker(ITEMS, 4)
+    visit(ranker, np.random.default_rng(0), 2)
+    ranker.compile()
+    with event.install_recorder("numba:compile") as log:
+        visit(ranker, np.random.default_rng(1), 120)
+    assert len(log.buffer) == 0
 
 
 def test_answers_say_the_same_in_every_form():

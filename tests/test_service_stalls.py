@@ -82,6 +82,11 @@ def past_of_many(shown):
     return {"rows": [{"items": [f"past {k}-{n}" for n in range(4)], "clicked": None} for k in range(4_000)]}
 
 
+def past_queries(shown):
+    row = {"query": "query 0000", "items": ITEMS[:4], "candidates": ITEMS, "clicked": ITEMS[1]}
+    return {"rows": padded([row | {"query": f"query {k}"} for k in range(4_000)], row, bodies.LARGE)}
+
+
 def candidates(shown):
     return {"candidates": NAMES[:10_000]}
 
@@ -146,6 +151,47 @@ WORST = {
 }
 
 
+# The same of collections: many queries, long lists, and what boards share with them by one body each.
+SHOP = "collections/shop"
+WORST |= {
+    ("POST", "/v1/collections/{collection}/rank"): [
+        (SHOP, lambda shown: {"query": "q", "candidates": NAMES[:1_000], "scores": [1.0] * 1_000, "client": "ann"}),
+        (SHOP, lambda shown: {"query": "q", "candidates": [f"other {k}" for k in range(60_000)]}),
+        (SHOP, lambda shown: {"query": "q" * 900_000, "candidates": ["a"]}),
+        (SHOP, lambda shown: {"query": "q", "candidates": ["a", "b"], "theirs": [f"o {k}" for k in range(60_000)]}),
+    ],
+    ("POST", "/v1/collections/{collection}/feedback"): [
+        (SHOP, lambda shown: {"impression": shown["impression"], "clicks": [0] * 300_000}),
+    ],
+    ("POST", "/v1/collections/{collection}/observe"): [
+        (SHOP, lambda shown: {"id": "x", "query": "q", "items": [f"i{k}" for k in range(90_000)], "clicked": None}),
+    ],
+    ("POST", "/v1/collections/{collection}/history"): [(SHOP, past_queries)],
+    ("POST", "/v1/collections/{collection}/query"): [(SHOP, lambda shown: {"query": "query 1"})],
+    ("POST", "/v1/collections/{collection}/forget"): [(SHOP, lambda shown: {"query": "query 1"})],
+    ("GET", "/v1/collections/{collection}/judgments"): [(SHOP, None)],
+    ("GET", "/v1/collections"): [("", None)],
+    ("PUT", "/v1/collections/{collection}"): [
+        (SHOP, lambda shown: {"attention": [1.0] * 300_000}),
+        (SHOP, lambda shown: {f"setting {k}": 1 for k in range(100_000)}),
+    ],
+    ("POST", "/v1/collections/{collection}/labels"): [
+        (SHOP, lambda shown: {"start": 1, "end": 1, "label": "fraud" * 200_000})
+    ],
+    ("POST", "/v1/collections/{collection}/client-labels"): [
+        (SHOP, lambda shown: {"client": "x" * 1_000_000, "label": "fraud"})
+    ],
+    ("DELETE", "/v1/collections/{collection}/clients/{client}"): [(f"{SHOP}/clients/ann", None)],
+    ("DELETE", "/v1/collections/{collection}/labels/{number}"): [(f"{SHOP}/labels/1", None)],
+    ("POST", "/v1/collections/{collection}/secret"): [(SHOP, None)],
+    ("DELETE", "/v1/collections/{collection}"): [(SHOP, None)],
+    ("GET", "/v1/collections/{collection}"): [(SHOP, None)],
+} | {
+    ("GET", f"/v1/collections/{{collection}}/{what}"): [(SHOP, None)]
+    for what in ("comparison", "export", "interleaving", "labels", "state", "watch")
+}
+
+
 def test_every_route_has_its_worst_body():
     assert set(WORST) == {(route.method, route.path) for route in ROUTES}
 
@@ -154,7 +200,9 @@ def address(route, where):
     """Where a request goes: what the table says, with the end of the route's path."""
     if "{item}" in route or "{client}" in route or "{number}" in route:
         return f"/v1/{where}"
-    return route.replace("/v1/boards/{board}", f"/v1/{where}") if where else route
+    for named in ("/v1/boards/{board}", "/v1/collections/{collection}"):
+        route = route.replace(named, f"/v1/{where}")
+    return route
 
 
 async def sent(content):
@@ -162,6 +210,15 @@ async def sent(content):
     for start in range(0, len(content), 64 << 10):
         yield content[start : start + (64 << 10)]
         await asyncio.sleep(0)
+
+
+async def prepared_collection(local):
+    """A collection to attack, with three thousand queries."""
+    await local.ask("PUT", SHOP, {"length": 10, "settle": 0, "keep_queries": True})
+    await local.ask("POST", f"{SHOP}/history", past_queries(None))
+    asked = {"query": "query 1", "candidates": ITEMS, "client": "ann"}
+    await local.ask("POST", f"{SHOP}/observe", {"id": "1", "query": "q", "items": ITEMS[:4], "clicked": None})
+    return await local.ask("POST", f"{SHOP}/rank", asked)
 
 
 async def prepared(local):
@@ -179,7 +236,7 @@ async def prepared(local):
 @pytest.mark.parametrize(("method", "path"), WORST)
 async def test_no_request_holds_the_loop(method, path, tmp_path, turns):
     async with serving(f"sqlite:///{tmp_path}/store.db") as local:
-        shown = await prepared(local)
+        shown = await (prepared_collection if "collection" in path else prepared)(local)
         for where, make in WORST[method, path]:
             content = None if make is None else sent(json.dumps(make(shown)).encode())
             await asyncio.sleep(0)  # what made it is none of the server's work

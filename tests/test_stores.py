@@ -101,7 +101,8 @@ class Crowd:
             except ConnectionError:
                 time.sleep(0.02)
             except sr.Refused as refusal:
-                self.refused.append(refusal)
+                if refusal.code != 503:  # which is a request to come again
+                    self.refused.append(refusal)
                 time.sleep(0.02)
         for client in clients:
             client.close()

@@ -69,6 +69,7 @@ def _compile(what: str, learner: str, adversary: str, users: str, guard: str) ->
     if what == _LIVE:
         ranker = Ranker(["a", "b", "c"], 2, learner=learner, guard="ClientTrust")  # as boards have it
         ranker.feedback(ranker.rank(client=0).id, clicked=None)
+        ranker.compile()
     else:
         budget = 0 if adversary == "Honest" else 1
         simulate(

@@ -56,6 +56,8 @@ HOOKS: dict[str, Callable[..., Any]] = {
     "corrupt": lambda self, visit, ranking, clicks, examined, rng: _own(self, "corrupt"),
     "admit": lambda self, visit, ranking, note, clicks, examined: _own(self, "admit"),
     "forget": lambda self, visit, ranking, note, clicks, examined: _own(self, "forget"),
+    "count_answer": lambda self, visit, ranking, note, clicks, examined: _own(self, "count_answer"),
+    "end_window": lambda self, visit: _own(self, "end_window"),
     "retract": lambda self, ranking, note, clicks: _own(self, "retract"),
     "group": lambda self, client: _own(self, "group"),
 }
@@ -65,7 +67,13 @@ METHODS = {
     "adversary": ("corrupt",),
     "guard": ("admit",),
 }
-OPTIONAL = {"forget": "learner", "retract": "guard", "group": "users"}
+OPTIONAL = {
+    "forget": "learner",
+    "count_answer": "learner",
+    "end_window": "learner",
+    "retract": "guard",
+    "group": "users",
+}
 OTHER_NAMES = {  # for a field or a method that bears a hook's name
     "rank": "place",
     "update": "latest",
@@ -77,6 +85,8 @@ OTHER_NAMES = {  # for a field or a method that bears a hook's name
     "corrupt": "corrupted",
     "admit": "admitted",
     "forget": "forgotten",
+    "count_answer": "add_answer",
+    "end_window": "last_of_window",
     "retract": "retracted",
     "group": "groups",
 }

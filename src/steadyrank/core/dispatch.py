@@ -81,6 +81,18 @@ def call_update(learner, visit, ranking, note, clicks, examined):  # type: ignor
 
 
 @Dispatcher
+def call_count_answer(learner, visit, ranking, note, clicks, examined):  # type: ignore[no-untyped-def]
+    """The part of `update` that each visit needs, compiled; whether `end_window` is due."""
+    return learner.count_answer(visit, ranking, note, clicks, examined)
+
+
+@Dispatcher
+def call_end_window(learner, visit):  # type: ignore[no-untyped-def]
+    """The rest of `update`, compiled."""
+    learner.end_window(visit)
+
+
+@Dispatcher
 def call_arrive(users, t, features, rng):  # type: ignore[no-untyped-def]
     """One compiled `arrive`."""
     return users.arrive(t, features, rng)

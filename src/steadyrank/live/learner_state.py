@@ -1,17 +1,19 @@
 """A board's items and its learner's memory: a fold over events in their order, which reads no clock."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..core.arrays import Bools, Floats, Ints
+from ..core.compiling.announcing import announcing
 from ..core.compiling.intrinsics import addresses
 from ..core.contract import KIND, NOTE_EXTRA, SILENCE, Problem, Visit, memory, view_of
 from ..core.discovery import find_class, make
-from ..core.dispatch import call_rank, call_rank_at, call_update
+from ..core.dispatch import call_count_answer, call_end_window, call_rank, call_rank_at, call_update
 from ..core.refusals import Refused
+from ..core.rounds import offers
 from ..core.segments import REST, SEGMENT, segment_at
 from ..core.settings import real, whole
 from ..core.views import View
@@ -99,7 +101,10 @@ class LearnerState:
         self._rank = call_rank_at.bind(self.learner, Visit(1), self.active, ranking, note, addresses(rng))
         self._compiled = self._rank is not call_rank_at.plain
         self._rng: tuple[Any, Any] = (None, None)  # the generator of the last call, and its addresses
-        self._update = call_update.bind(self.learner, Visit(1), ranking, note, self.active, 1)
+        self._in_two = offers(self.learner, "count_answer")
+        update = call_count_answer if self._in_two else call_update
+        self._update = update.bind(self.learner, Visit(1), ranking, note, self.active, 1)
+        self._end_window: Callable[..., Any] | None = None  # compiled when it is first needed
         self.guard_by(guards, shadow)
 
     def guard_by(self, guards: Guarding, shadow: bool) -> None:
@@ -268,8 +273,21 @@ class LearnerState:
         if asked and not self.gate.admit(self.learner, visit, cohorts, ranking, marked, clicks, examined):
             self.refused[0] += kind != SILENCE
             return False
-        self._update(self.learner, visit, ranking, marked, clicks, examined)
+        if self._update(self.learner, visit, ranking, marked, clicks, examined):
+            self._compiled_window()(self.learner, visit)
         return True
+
+    def _compiled_window(self) -> Callable[..., Any]:
+        """What the learner does at the end of a window."""
+        if self._end_window is None:
+            with announcing(f"what {self.learner_class.__name__} does now and then"):
+                self._end_window = call_end_window.bind(self.learner, Visit(1, features=self.unknown))
+        return self._end_window
+
+    def compile(self) -> None:
+        """Compile now what is else compiled when it is first needed."""
+        if self._in_two:
+            self._compiled_window()
 
     def view(self) -> View | None:
         """What the learner makes of the feedback, if it says so, and how many visits the guard refused."""

@@ -332,6 +332,11 @@ class Ranker:
             self._impressions.expire(self._delays[1].due(now))
             self._impressions.settle(self._delays[0].due(now))
 
+    def compile(self) -> None:
+        """Compile now what is else compiled when it is first needed, some dozens of answers later."""
+        with self._lock:
+            self._learner_state.compile()
+
     def save(self, path: str | pathlib.Path) -> None:
         """Write everything that decides what comes next into one file, whole or not at all."""
         with self._lock:

@@ -1,10 +1,12 @@
 """A board to look at, and one that counts every click beside it: simulated users, and now and then an attack.
 
-They go the way that requests go, each visitor to both boards.
+They go the way that requests go, each visitor to both boards. Attacks are of two kinds, in turns: some named bots
+among the people, whom the guard finds, and a flood under new names, which only the learner can notice.
 """
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import math
 import time
@@ -36,12 +38,31 @@ Wurstel, Mortadella, Nduja, Burrata, Bresaola, Melanzane, Radicchio, Tirolese, H
 ITEMS = [name.strip() for name in _PIZZAS.split(",")]
 _FAVOURITES = np.linspace(0.42, 0.24, 7)  # chances of a click, of the items that people like
 _TARGETS = 3  # items that the attack promotes; nobody likes them
-# seconds of its lifetime: so long until a list nobody answered is learnt from
-_CONFIG = NEW_BOARD.changed({"length": 6, "lifetime": 2.0})
+# `lifetime`: a list that nobody answers within two seconds is learnt from. Clients may send as much as they like:
+# limits would hold up named bots before the guard sees them.
+_CONFIG = NEW_BOARD.changed({"length": 6, "lifetime": 2.0, "client_minute": 100_000, "client_lists": 100_000})
 _CONFIGS = {BOARD: _CONFIG, PLAIN: _CONFIG.changed({"learner": "CascadeTS"})}
 _SLICE = 0.05  # seconds between two groups of users
-_BOTS = 0.9  # share of the visits while an attack lasts
+_PEOPLE = 2_000  # who come again and again
 _ZEAL = 0.6  # chance that a bot clicks a target it looks at: less than 1, so as to look human
+
+
+class Attack(NamedTuple):
+    """Bots among the visitors."""
+
+    share: float  # of the visits
+    names: int  # of the bots; 0: each visit has a new one
+    words: str
+
+
+ATTACKS = (
+    Attack(
+        0.2, 20, "20 bots come again and again, a fifth of the visits, and click {}. {} has a guard that finds them"
+    ),
+    Attack(
+        0.9, 0, "bots make nine of ten visits, each under a new name, and click {}. {} serves both until it knows"
+    ),
+)
 
 
 class Plan(NamedTuple):
@@ -86,9 +107,11 @@ class Crowd:
         """How many come in a slice of time."""
         return int(self._rng.poisson(plan.rate * _SLICE))
 
-    def bot(self) -> bool:
-        """Whether the next visitor during an attack is one."""
-        return bool(self._rng.random() < _BOTS)
+    def name(self, attack: Attack | None) -> tuple[str, bool]:
+        """The name of the next visitor, and whether it is a bot."""
+        if attack is not None and self._rng.random() < attack.share:
+            return f"bot {self._rng.integers(attack.names or 1 << 40)}", True
+        return f"visitor {self._rng.integers(_PEOPLE)}", False
 
     def click(self, items: list[str], bot: bool) -> str | None:
         """The item that a visitor clicks, if any."""
@@ -120,25 +143,24 @@ def visits(plan: Plan, told: Callable[[str], None]) -> Callable[[Callable[[str],
         for board, config in _CONFIGS.items():
             await worker.create_board(board, Created(config, ITEMS))
         told(f"Open {link(f'/boards/{BOARD}')} and watch. Ctrl-C ends it.")
-        for attacked, seconds in _stretches(plan):
-            told(_news(crowd, attacked, seconds))
-            await _send(worker, crowd, plan, attacked, seconds)
+        for attack, seconds in _stretches(plan):
+            told(_news(crowd, attack, seconds))
+            await _send(worker, crowd, plan, attack, seconds)
 
     return run
 
 
-def _stretches(plan: Plan) -> Iterator[tuple[bool, float]]:
-    """Stretches of time without end: whether there is an attack, and for how many seconds."""
-    while True:
-        yield False, plan.after
-        yield True, plan.lasts
+def _stretches(plan: Plan) -> Iterator[tuple[Attack | None, float]]:
+    """Stretches of time without end: which attack there is, and for how many seconds."""
+    for attack in itertools.cycle(ATTACKS):
+        yield None, plan.after
+        yield attack, plan.lasts
 
 
-def _news(crowd: Crowd, attacked: bool, seconds: float) -> str:
-    if attacked:
-        news = f"attack for {seconds:.0f} s: bots click {', '.join(crowd.targets)}, and nothing else"
-    else:
-        news = f"honest users for {seconds:.0f} s, then an attack"
+def _news(crowd: Crowd, attack: Attack | None, seconds: float) -> str:
+    news = f"honest users for {seconds:.0f} s, then an attack"
+    if attack is not None:
+        news = f"attack for {seconds:.0f} s: {attack.words.format(', '.join(crowd.targets), BOARD)}"
     if not any(crowd.lost.values()):
         return news
     ours, plain = (f"{crowd.lost[board]:,.0f}" for board in (BOARD, PLAIN))
@@ -146,22 +168,22 @@ def _news(crowd: Crowd, attacked: bool, seconds: float) -> str:
     return f"{news}. Clicks of people lost so far, by what they like: {ours} here, {beside}"
 
 
-async def _send(worker: Worker, crowd: Crowd, plan: Plan, attacked: bool, seconds: float) -> None:
+async def _send(worker: Worker, crowd: Crowd, plan: Plan, attack: Attack | None, seconds: float) -> None:
     """Visitors for some seconds. Nobody waits for the answer of another, as on the web."""
     async with asyncio.TaskGroup() as group:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             for _ in range(crowd.visitors(plan)):
-                bot = attacked and crowd.bot()
+                name, bot = crowd.name(attack)
                 for board in _CONFIGS:
-                    group.create_task(_visit(worker, crowd, board, bot))
+                    group.create_task(_visit(worker, crowd, board, name, bot))
             await asyncio.sleep(_SLICE)
 
 
-async def _visit(worker: Worker, crowd: Crowd, board: str, bot: bool) -> None:
+async def _visit(worker: Worker, crowd: Crowd, board: str, name: str, bot: bool) -> None:
     try:
         session = worker.find_board(board)
-        impression, items, _ = rank_and_answer.rank(worker, session, None, None, None)
+        impression, items, _ = rank_and_answer.rank(worker, session, None, None, name)
         if not bot:
             crowd.count(board, items)
         delay, clicked = crowd.delay(), crowd.click(items, bot)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.contract import ANSWER, ANYONE, KIND, NOTE_EXTRA, SILENCE, VOUCHED, Visit
 from ..core.discovery import find_class, make
-from ..core.dispatch import call_forget, call_rank, call_update
+from ..core.dispatch import call_count_answer, call_end_window, call_forget, call_rank, call_update
 from ..core.rounds import offers
 from ..core.views import View
 from ..learners.oracle import Oracle
@@ -27,6 +27,10 @@ def check_learner(cls: type, **settings: Any) -> None:
         same = np.array_equal(event.ranking, other.ranking) and np.array_equal(event.note, other.note)
         assert same, f"{cls.__name__}: compiled and interpreted `rank` differ in round {event.visit.t}"
     assert state(learner) == state(plain), f"{cls.__name__}: compiled and interpreted `update` differ"
+    if offers(learner, "count_answer"):
+        parted = make(cls, sample_problem(K), settings=settings)
+        _live_through(parted, call_rank.plain, _update_in_two)
+        assert state(parted) == state(plain), f"{cls.__name__}: `update` does what its two parts do (rule 18)"
     _check_replay(cls, settings, learner, log)
     _check_ties(cls, settings)
     if callable(getattr(cls, "view", None)):
@@ -78,6 +82,11 @@ def _live_through(learner: Any, rank: Callable[..., Any], update: Callable[..., 
                 assert np.array_equal(was, now), f"{name}: `update` writes only its own memory"
             log.append(event)
     return log
+
+
+def _update_in_two(learner: Any, visit: Visit, *answer: Any) -> None:
+    if call_count_answer.plain(learner, visit, *answer):
+        call_end_window.plain(learner, visit)
 
 
 def _due(waiting: list[Event], t: int) -> Iterator[Event]:

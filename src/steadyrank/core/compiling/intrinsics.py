@@ -118,3 +118,4 @@ row_of: Any = intrinsic(_row)
 # Like np.empty, at no cost, gone when the function returns: for scratch of a few kilobytes, never inside a loop.
 stack_floats: Any = np.empty if _INTERPRETED else intrinsic(_on_stack(types.float64))
 stack_ints: Any = (lambda size: np.empty(size, np.int64)) if _INTERPRETED else intrinsic(_on_stack(types.int64))
+stack_bools: Any = (lambda size: np.empty(size, np.bool_)) if _INTERPRETED else intrinsic(_on_stack(types.boolean))

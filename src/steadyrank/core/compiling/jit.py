@@ -19,7 +19,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any, TypeVar, cast
 
 import numba
@@ -344,6 +344,14 @@ def inlined(function: F) -> F:
     if not _INTERPRETED:
         compiled._compile_for_args = refuse
     return cast(F, compiled)
+
+
+def in_python(function: F) -> F:
+    """A compiled function as Python runs it, with all that it calls: for what is run once, and soon done."""
+    plain: Any = getattr(function, "py_func", function)
+    named = {name: plain.__globals__.get(name) for name in plain.__code__.co_names}
+    calls = {name: in_python(value) for name, value in named.items() if hasattr(value, "py_func")}
+    return cast(F, FunctionType(plain.__code__, plain.__globals__ | calls)) if calls else cast(F, plain)
 
 
 def uncached(function: F) -> F:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.arrays import Counts, Floats, Ints
-from ...core.compiling.jit import kernel, no_refcount
+from ...core.compiling.jit import in_python, kernel, no_refcount
 
 
 class Groups(NamedTuple):
@@ -212,7 +212,7 @@ class Posteriors(NamedTuple):
     def create(cls, n_items: int, length: int, a: float, b: float) -> "Posteriors":
         """The prior for all, and a bar for lists of `length` items."""
         posteriors = cls(Groups.create(n_items), np.zeros(1), np.array([a, b], np.float64))
-        raise_bar(posteriors, length)
+        in_python(raise_bar)(posteriors, length)  # a single group: done before it would be compiled
         return posteriors
 
     def widened(self, wider: "Posteriors") -> "Posteriors":

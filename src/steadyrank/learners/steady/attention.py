@@ -114,7 +114,8 @@ def climb(looks, clicks, shape, logs, free):
             size /= 2.0
         gained = reached - best
         if gained > 0.0:
-            logs[:] = trial
+            for p in range(free):
+                logs[p] = trial[p]
             best = reached
         if gained < CLOSE:
             break
@@ -145,7 +146,7 @@ def fit_attention(looks, clicks, shape, chance):
     places = min(chance.size, PLACES)
     seen, won = of_shown(looks, looks, places), of_shown(clicks, looks, places)
     if won.sum() == 0.0 or places < 2:
-        chance[:] = 1.0
+        chance.fill(1.0)
         return 0.0, 0.0
     logs, before = np.zeros(places), np.log(chance[:places])
     logs[0] = before[0] = math.log(shape * seen.sum() / won.sum())
@@ -256,17 +257,16 @@ def was_looked_at(note, clicks, t, p):
     return low < note[p] * 4294967296.0
 
 
-@kernel
-def looked_at(ranking, note, clicks, examined, t):
-    """The items of the places of round t that count as looked at, and their bits."""
-    items, bits = np.empty(examined, np.int64), np.empty(examined, np.bool_)
+@no_refcount
+def looked_at(ranking, note, clicks, examined, t, items, bits):
+    """Write the items of the places of round t that count as looked at, and their bits; returns how many."""
     n = 0
     for p in range(examined):
         if was_looked_at(note, clicks, t, p):
             items[n] = ranking[p]
             bits[n] = clicks[p]
             n += 1
-    return items[:n], bits[:n]
+    return n
 
 
 @no_refcount
@@ -310,7 +310,7 @@ def rewatch(attention):
     """Items are liked otherwise from now on: their clicks at different places no longer compare. O(N length)."""
     attention.tally[ROUNDS] = 0.0
     attention.tally[FITTED] = 0.0
-    attention.evidence[:] = 0.0
+    attention.evidence.fill(0.0)
     for slot in range(attention.item.size):
         attention.item[slot] = NOBODY
         for p in range(attention.chance.size):
@@ -350,11 +350,15 @@ def learn_attention(attention, shape, bar):
     fitted, kept = fit_attention(attention.looks, attention.clicks, max(shape, LEAST_SHAPE), attention.chance)
     steady = grows_steadily(attention.evidence, fitted)
     if fitted <= bar or not (steady or further or bar == 0.0):
-        attention.chance[:] = before if kept >= -bar else np.ones(length)
+        for p in range(length):
+            attention.chance[p] = before[p] if kept >= -bar else 1.0
+    in_full = True
+    for p in range(length):
+        in_full = in_full and before[p] == 1.0
     sort_places(attention.order, attention.chance)
     shown = looks = 0.0
     for slot in range(attention.item.size):
         for p in range(length):
             shown += attention.looks[slot, p]
             looks += attention.looks[slot, p] * attention.chance[p]
-    return looks / shown if before.min() == 1.0 and shown > 0.0 else 1.0
+    return looks / shown if in_full and shown > 0.0 else 1.0

@@ -15,7 +15,7 @@ from ..shared.thompson import draw_largest, draw_of, miss_of
 from .regimes import number_at, rival
 
 PATIENCE = 64  # items tried in vain among equals, since they may not be shown
-INSURED = 10_000  # rounds of a regime for which the insurance has its full weight: docs/how-steadyrank-works.md
+INSURED = 10_000  # rounds of a regime for which the insurance has its full weight: docs/steadyrank-measured.md
 FEW = 4096  # items up to which all are compared: a pass over so few costs little
 
 
@@ -218,10 +218,12 @@ def weigh_views(weights, rounds, current, other, insurance, caution, window):
     """
     insurance *= min(1.0, INSURED / max(rounds[current], 1))
     weights[1] = insurance
+    others = insurance
     if other >= 0:
         younger = 1.0 - (rounds[current] + window) / rounds[other]
         weights[2] = (1.0 - insurance) * caution * younger
-    weights[0] = 1.0 - weights.sum()
+        others += weights[2]
+    weights[0] = 1.0 - others
 
 
 @kernel
@@ -249,6 +251,7 @@ def hedged_list(posteriors, rival, weights, allowed, ranking, rng):
     items, draws = draw_largest(posteriors, allowed, size, rng)
     best, candidates = np.empty(size, np.int64), np.empty(views * size, np.int64)
     values, mean = np.zeros((views, views * size)), np.empty(views * size)
+    free = np.empty(views * size, np.int64)
     top(draws, best, rng)
     for p in range(size):
         candidates[p] = items[best[p]]
@@ -265,7 +268,8 @@ def hedged_list(posteriors, rival, weights, allowed, ranking, rng):
     for i in range(n):
         values[1, i] = miss_of(posteriors, candidates[i])
         mean[i] = 1.0 - values[1, i]
-    add_best(values, mean, np.arange(n), weights.copy(), ranking)
+        free[i] = i
+    add_best(values, mean, free[:n], weights.copy(), ranking)
     for p in range(size):
         ranking[p] = candidates[ranking[p]]
 
@@ -314,12 +318,12 @@ def find_favourites(regimes, favourites, r):
     left_out = largest(means, best)
     least = means[best[best.size - 1]]
     n = 0
-    for k in np.sort(best):
-        favourites.items[n] = k
-        n += left_out == 0 or means[k] > least
     m = 0
-    for k in range(means.size if left_out > 0 else 0):
-        if means[k] == least:
+    for k in range(means.size):
+        if means[k] > least or (means[k] == least and left_out == 0):
+            favourites.items[n] = k
+            n += 1
+        elif means[k] == least:
             favourites.tied[m] = k
             m += 1
     favourites.of[TIED] = m

@@ -71,7 +71,9 @@ def fit_items(regimes, r, items, apart, prior):
 @kernel
 def fit_priors(regimes, r):
     """Fit the priors of regime r, whichever it is. O(K), twice as long where some feedback was counted apart."""
-    items = np.arange(regimes.looks.shape[1]).astype(np.int32)
+    items = np.empty(regimes.looks.shape[1], np.int32)
+    for k in range(items.size):
+        items[k] = k
     fit_items(regimes, r, items, False, regimes.test_prior[r])
     if regimes.untested_rounds[r] == 0:
         regimes.prior[r, 0] = regimes.test_prior[r, 0]

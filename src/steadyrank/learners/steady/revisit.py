@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.arrays import Floats, Ints
-from ...core.compiling.jit import kernel, no_refcount
+from ...core.compiling.jit import no_refcount
 from ..shared.thompson import miss_of
 from .regimes import CURRENT, LEARNT, SPANS
 
@@ -135,13 +135,13 @@ def forget_past(trial, regimes, k, looks, clicks, t):
     regimes.untested_clicks[r, k] = min(clicked_apart, regimes.untested_clicks[r, k])
 
 
-@kernel
-def still_count(trial, items, bits, t):
-    """Those of the items of round t, and their bits, whose past is not forgotten since; in place."""
+@no_refcount
+def still_count(trial, items, bits, size, t):
+    """Keep those of the first `size` items, and their bits, whose past was not forgotten since round t; how many."""
     n = 0
-    for i in range(items.size):
+    for i in range(size):
         if trial.since.size == 0 or trial.since[items[i]] <= t:
             items[n] = items[i]
             bits[n] = bits[i]
             n += 1
-    return items[:n], bits[:n]
+    return n

@@ -5,7 +5,8 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from ...core.compiling.jit import kernel
+from ...core.compiling.intrinsics import stack_bools, stack_ints
+from ...core.compiling.jit import kernel, no_refcount
 from ...core.contract import ANSWER, KIND, SILENCE, Problem
 from ...core.places import by_place
 from ...core.settings import choice, real, whole
@@ -56,7 +57,7 @@ CASCADE, POSITIONS, LEARN = range(3)  # as in Looks
 
 
 @kernel
-def end_window(regimes, rule, window, t):
+def judge_window(regimes, rule, window, t):
     """Test the recent feedback after a window, and change the regime if it fits another; returns whether it did so.
 
     The current one's priors are fitted afterwards, by `learn_priors`. O(items of the spans R) with Beta functions;
@@ -73,6 +74,47 @@ def end_window(regimes, rule, window, t):
         fit_priors(regimes, left)
     end_spans(regimes, window)
     return to != NONE
+
+
+@no_refcount
+def learn_answer(steady, t, ranking, note, clicks, examined):
+    """Count what the list of round t tells; whether a window ends with it. O(length log G) of G groups."""
+    if examined == 0:
+        return False  # nothing was looked at
+    regimes, posteriors = steady.regimes, steady.posteriors
+    if note[KIND] == ANSWER and steady.looks != CASCADE:
+        watch(steady.attention, ranking, clicks, examined)
+    if steady.revisit > 0.0 and note[KIND] != SILENCE:
+        learn_trial(steady.trial, regimes, posteriors, ranking, note, clicks, examined, t)
+    items, bits = stack_ints(examined), stack_bools(examined)
+    n = looked_at(ranking, note, clicks, examined, t, items, bits)
+    if note[KIND] == ANSWER:
+        count(regimes, items, bits, n, t)
+    else:
+        count_untested(regimes, items, bits, n, t, note[KIND] == SILENCE)
+        drop_favourites(regimes, steady.favourites, t)
+    learn_items(regimes, posteriors, ranking, examined)
+    ends = regimes.span_rounds[0] >= steady.window
+    if not ends:
+        check_bar(posteriors, steady.length)
+    return ends
+
+
+@kernel
+def learn_window(steady, t):
+    """After a window that ends with round t: how people look, which regime they are of, and its priors. O(K)."""
+    regimes, posteriors = steady.regimes, steady.posteriors
+    share = 1.0
+    if steady.looks != CASCADE:
+        share = learn_attention(steady.attention, posteriors.prior[0], BAR if steady.looks == LEARN else 0.0)
+        recount(regimes, share)
+    changed = judge_window(regimes, steady.rule, steady.window, t)
+    if changed:
+        rewatch(steady.attention)
+    if changed or share != 1.0:
+        learn_regime(regimes, posteriors)
+    learn_priors(regimes, posteriors, steady.length)
+    keep_favourites(regimes, steady.favourites, steady.window, changed or share != 1.0)
 
 
 class SteadyRank(NamedTuple):
@@ -169,42 +211,24 @@ class SteadyRank(NamedTuple):
         note_looks(self.attention, self.posteriors, ranking, note)
 
     def update(self, visit, ranking, note, clicks, examined):
-        if examined == 0:
-            return  # nothing was looked at
-        if note[KIND] == ANSWER and self.looks != CASCADE:
-            watch(self.attention, ranking, clicks, examined)
-        if self.revisit > 0.0 and note[KIND] != SILENCE:
-            learn_trial(self.trial, self.regimes, self.posteriors, ranking, note, clicks, examined, visit.t)
-        items, bits = looked_at(ranking, note, clicks, examined, visit.t)
-        if note[KIND] == ANSWER:
-            count(self.regimes, items, bits, items.size, visit.t)
-        else:
-            count_untested(self.regimes, items, bits, items.size, visit.t, note[KIND] == SILENCE)
-            drop_favourites(self.regimes, self.favourites, visit.t)
-        learn_items(self.regimes, self.posteriors, ranking, examined)
-        if self.regimes.span_rounds[0] < self.window:
-            check_bar(self.posteriors, self.length)
-            return
-        share = 1.0
-        if self.looks != CASCADE:
-            share = learn_attention(self.attention, self.posteriors.prior[0], BAR if self.looks == LEARN else 0.0)
-            recount(self.regimes, share)
-        changed = end_window(self.regimes, self.rule, self.window, visit.t)
-        if changed:
-            rewatch(self.attention)
-        if changed or share != 1.0:
-            learn_regime(self.regimes, self.posteriors)
-        learn_priors(self.regimes, self.posteriors, self.length)
-        keep_favourites(self.regimes, self.favourites, self.window, changed or share != 1.0)
+        if learn_answer(self, visit.t, ranking, note, clicks, examined):
+            learn_window(self, visit.t)
+
+    def count_answer(self, visit, ranking, note, clicks, examined):
+        return learn_answer(self, visit.t, ranking, note, clicks, examined)
+
+    def end_window(self, visit):
+        learn_window(self, visit.t)
 
     def forget(self, visit, ranking, note, clicks, examined):
         if examined > 0:
-            items, bits = looked_at(ranking, note, clicks, examined, visit.t)
-            items, bits = still_count(self.trial, items, bits, visit.t)
+            items, bits = np.empty(examined, np.int64), np.empty(examined, np.bool_)
+            n = looked_at(ranking, note, clicks, examined, visit.t, items, bits)
+            n = still_count(self.trial, items, bits, n, visit.t)
             if note[KIND] == ANSWER:
-                uncount(self.regimes, items, bits, items.size, visit.t)
+                uncount(self.regimes, items, bits, n, visit.t)
             else:
-                uncount_untested(self.regimes, items, bits, items.size, visit.t, note[KIND] == SILENCE)
+                uncount_untested(self.regimes, items, bits, n, visit.t, note[KIND] == SILENCE)
             drop_favourites(self.regimes, self.favourites, visit.t)
             learn_items(self.regimes, self.posteriors, ranking, examined)
             check_bar(self.posteriors, self.length)

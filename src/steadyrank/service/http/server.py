@@ -131,6 +131,7 @@ def compile_ahead(say: Callable[[str], None]) -> None:
     with told_of_compiling(tell), unannounced():
         ranker = Ranker(["a", "b"], 2, usual.learner, guard=guards_of(usual))
         ranker.feedback(ranker.rank(client=0).id, clicked="a")
+        ranker.compile()
         ranker.view()
         ranker.guard_views()
 

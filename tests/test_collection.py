@@ -548,6 +548,30 @@ def test_places_beyond_the_last_share_its_prior():
     assert collection.rank("query", many).items[0] == f"d{PLACES + 20}"
 
 
+def test_judgments_of_a_log_have_what_people_click_and_not_what_bots_do(tmp_path, capsys):
+    rng, path = np.random.default_rng(8), tmp_path / "clicks.csv"
+    rows = ["term,items,clicked,client"]
+    for n in range(3_000):
+        query, bot = int(rng.integers(30)), n % 8 == 0
+        hits = [k for k in range(5) if (k == 4 if bot else rng.random() < (0.5 if k == query % 4 else 0.08))]
+        client = f"bot{int(rng.integers(12))}" if bot else f"user{int(rng.integers(600))}"
+        rows.append(f"query {query},{' '.join(DOCS[:5])},{DOCS[hits[0]] if hits else ''},{client}")
+    path.write_text("\n".join(rows) + "\n")
+    assert main(["judgments", str(path), "--log", "--query", "term"]) == 0
+    printed = capsys.readouterr()
+    assert "3,000 lists of 3,000 learnt from" in printed.err
+    judged = [line.split(",") for line in printed.out.splitlines()[1:]]
+    best = {row[0]: row[1] for row in judged if row[2] == "3"}
+    assert len(best) == 30
+    assert np.mean([best[query] == f"d{int(query.split()[1]) % 4}" for query in best]) > 0.9
+    pushed = [float(row[3]) for row in judged if row[1] == "d4"]
+    assert np.mean(pushed) < 0.15  # 0.08 is true; with the bots it would be 0.3
+    assert main(["judgments", str(path), "--query", "term"]) == 2
+    assert "--log" in capsys.readouterr().err
+    assert main(["judgments", str(path), "--log", "--query", "nothing"]) == 2
+    assert "nothing" in capsys.readouterr().err
+
+
 def test_judgments_are_written_for_tools_that_measure_search(tmp_path, capsys):
     path, key = tmp_path / "shop", tmp_path / "secret"
     key.write_bytes(b"0123456789abcdef")

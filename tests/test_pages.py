@@ -141,6 +141,11 @@ NOT_FROM_EVIDENCE = {
     ],
     "steadyrank-measured.md": [
         (
+            "| false visits | sampler told their share and what they click | sampler told their share "
+            "| `SteadyRank`, told nothing | its regret over that of the sampler told the share |",
+            "bench/limits.py",
+        ),
+        (
             "| weight of the inverted view | honest | spread | `OtherTaste` reversed "
             "| permuted | the others, worst |",
             "prototypes",

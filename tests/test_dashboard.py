@@ -324,6 +324,24 @@ def fetch(server, path):
 
 
 @browser.needed
+def test_the_page_says_what_rules_cost(own):
+    client = own.client()
+    with watched(own, "/boards/shop") as page:
+        expect(page.locator("#list-rows tr")).to_have_count(5)
+        expect(page.locator("#rules-card")).to_be_hidden()
+        best = [row["item"] for row in client.watch("shop")["list"]]
+        client.put_board("shop", rules={"pins": {HOSTILE: 2}, "exclude": [best[0], best[1]]})
+        expect(page.locator("#rules-rows tr")).to_have_count(2)
+        expect(page.locator("#rules-rows")).to_contain_text(f"{HOSTILE!r} at 2")
+        rules = client.watch("shop")["rules"]
+        assert rules["all"]["value"] > 0.0
+        expect(page.locator("#rules-rows tr").first).to_contain_text(f"{rules['each'][0]['cost']['value']:.1f}")
+        expect(page.locator("#rules-say")).to_contain_text(f"about {rules['all']['value']:.1f} clicks in 1,000 lists")
+        client.put_board("shop", rules=None)
+        expect(page.locator("#rules-card")).to_be_hidden()
+
+
+@browser.needed
 def test_boards_without_regimes_without_feedback_and_unknown_ones_say_so(served):
     with watched(served, "/boards/plain", expected=["404"]) as page:
         expect(page.locator("#headline")).to_contain_text("CascadeTS does not tell regimes apart")

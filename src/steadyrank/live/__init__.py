@@ -5,6 +5,7 @@ from .collection.collection import Collection
 from .collection.judgments import Judgment
 from .features import FeatureSpace, features_from
 from .ranker import Observed, Ranker, Shown, replay
+from .rules import Rules
 
 __all__ = [
     "Alarm",
@@ -13,6 +14,7 @@ __all__ = [
     "Judgment",
     "Observed",
     "Ranker",
+    "Rules",
     "Shown",
     "Surge",
     "features_from",

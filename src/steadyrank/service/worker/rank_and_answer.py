@@ -1,16 +1,20 @@
 """Give out a list, alone or mixed with the caller's own, and take its answer."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from ...comparison import interleaving
 from ...core.contract import ANYONE, Visit
 from ...core.refusals import Refused
-from ...live.answers import Answer, Given
+from ...live.answers import Given
 from ...live.collection.collection_state import ShownItems
 from ...live.features import Values
 from ...live.impression_buffer import MOST_KINDS
+from ...live.ruled_list import FREE, PINNED, SlotRules
+from ...live.rules import Rules
 from ..board import events
 from ..board.board import NOT_OURS
 from ..board.checks import as_logged
@@ -28,6 +32,15 @@ TOO_MANY_UNNAMED = "more answers without a client in a minute than anonymous_min
 _COINS = 256  # of a signature
 
 
+class GivenList(NamedTuple):
+    """A list that was given out: its impression's id, which expires, items from the top, and rules not kept."""
+
+    impression: str
+    items: list[str]
+    expires: float
+    unkept: list[str]
+
+
 def rank(
     worker: Worker | Replicas,
     session: BoardSession,
@@ -38,20 +51,20 @@ def rank(
     theirs: Sequence[str] | None = None,
     features: Values | None = None,
     found: Found | None = None,
-) -> tuple[str, list[str], float]:
-    """Impression id, items from the top, and when the id expires. Logged without waiting for the disk.
+    rules: Rules | None = None,
+) -> GivenList:
+    """A list and the id of its impression. Logged without waiting for the disk.
 
     `client`: the name of who looks; `cohort`: by kind, the names of what it has in common with others. `theirs`: the
     caller's own list, with which ours is mixed. `features`: what is known of the visit. `found`: in a
-    collection, what to rank in place of candidates.
+    collection, what to rank in place of candidates. `rules`: of this list, beside those of the board.
     """
     if worker.log_writer.behind >= MOST_BEHIND:
         raise Unavailable("too many impressions wait to be written")
     session.check_served()
     board, now, seen = session.board, worker.clock(), worker.seen(session)
-    listing: Listing = (
-        BoardListing(board.learner_state, candidates) if found is None else query_listing(session, found)
-    )
+    rules = None if found is not None else board.rules(rules)
+    listing: Listing = BoardListing(board, candidates, rules) if found is None else query_listing(session, found)
     size, visit_features = places(session, length), board.learner_state.features.of_visit(features)
     others, size = [] if theirs is None else listing.places_of(theirs), min(size, listing.most)
     round_ = max(session.round, board.impressions.rounds) + 1
@@ -69,20 +82,24 @@ def rank(
     session.round = round_  # nothing is refused from here on
     key, notes, mixed, draft = worker.next_key(), [], None, None
     if others:  # no learner has made the list: no note goes with it
-        mix = _mix(session, key, slots, others, size)
+        kept = None if rules is None else board.ruled.slot_rules(rules)
+        mix, pins = _mix(session, key, slots, others, size, listing.placed, kept)
         mixed, draft = events.Mixed(mix.teams, slots, others), (mix.first, mix.end)
-        slots = mix.ranking
+        slots, notes = mix.ranking, [(place, 1.0) for place in pins]  # for the teams: to no learner it means anything
+        listing.placed = [PINNED if place in pins else FREE for place in range(len(slots))] if pins else []
     elif np.count_nonzero(note):
         notes = [(int(i), float(note[i])) for i in np.flatnonzero(note)]
     base, generation = board.impressions.last, 0 if others else board.generation
     who, given, of = (ANYONE, dict.fromkeys(cohorts, ANYONE)), as_logged(features), listing.shown(slots)
-    event = events.ListShown(key, round_, base, generation, slots, notes, now, *who, mixed, given, of)
+    said = slots, notes, now, *who, mixed, given, of, listing.placed
+    event = events.ListShown(key, round_, base, generation, *said)
     sender = Sender(hashed, seen, cohorts=tuple(cohorts.values())) if hashed or cohorts else None
     worker.log_writer.put_event(session.number, event, sender=sender)
     expires = now + board.config.lifetime
     visitor = cohorts, draft, given, 0 if sender is None else seen, of and (of.query, of.items)
     shown = ImpressionId(key, round_, base, generation, expires, hashed, slots, notes, *visitor)
-    return seal(shown, session.signer, session.id_room()), listing.names_of(slots), expires
+    impression = seal(shown, session.signer, session.id_room())
+    return GivenList(impression, listing.names_of(slots), expires, listing.unkept)
 
 
 def places(session: BoardSession, length: int | None) -> int:
@@ -112,33 +129,50 @@ async def answer(worker: Worker, session: BoardSession, shown: ImpressionId, sai
     """Answer an impression; the outcome, once it is on the disk.
 
     The same impression is answered once at a time: what comes meanwhile waits, and costs nothing of its client's
-    allowance if it is the same answer. An answer beyond the allowance is refused with 429, and the log says that the
-    impression had one: it is not taken for one that nobody clicked.
+    allowance if it is the same answer.
     """
-    with session.lateness.refusals():
-        if shown.expires < worker.clock():
-            raise Refused(410, "the impression has expired")
-        wanted = [said.item] if isinstance(said.item, str) else []
-        given = said.to(await items_of(worker, session, shown, wanted))
-        async with session.alone(shown.key):
-            return await _answer(worker, session, shown, given)
+    await look_for_items(worker, session, shown)
+    while (before := session.answering.get(shown.key)) is not None:
+        await asyncio.wait([before])
+    outcome = put_answer(worker, session, shown, said)
+    try:
+        return outcome if isinstance(outcome, str) else await outcome
+    finally:
+        del outcome  # an error in it leads back to this frame, and so to the board
 
 
-async def items_of(worker: Worker, session: BoardSession, shown: ImpressionId, wanted: Sequence[str]) -> list[str]:
+def has_new_items(session: BoardSession, shown: ImpressionId) -> bool:
+    """Whether an item of a list is not known here: it was added at another worker a moment ago."""
+    return session.keys is None and max(shown.ranking) >= len(session.board.learner_state.names)
+
+
+async def look_for_items(worker: Worker, session: BoardSession, shown: ImpressionId) -> None:
+    """Read the log as far as it goes, where an item of a list is not known here."""
+    if has_new_items(session, shown):
+        await worker.catch_up()
+
+
+def items_of(session: BoardSession, shown: ImpressionId, wanted: Sequence[str]) -> list[str]:
     """The names of a list's items; in a collection, which has ids alone, of those that are wanted."""
     if session.keys is not None:
         if shown.of is None:
             raise Refused(403, FORGED)
         return session.keys.names(shown.of[1], wanted)
-    if max(shown.ranking) >= len(session.board.learner_state.names):
-        await worker.catch_up()  # an item was added at another worker a moment ago
-    state = session.board.learner_state
-    if max(shown.ranking) >= len(state.names):
+    if has_new_items(session, shown):
         raise Refused(422, NOT_OURS)
-    return state.items_at(shown.ranking)
+    return session.board.learner_state.items_at(shown.ranking)
 
 
-async def _answer(worker: Worker, session: BoardSession, shown: ImpressionId, answer: Answer) -> str:
+def put_answer(worker: Worker, session: BoardSession, shown: ImpressionId, said: Given) -> str | asyncio.Future[str]:
+    """The outcome of an answer where it is known already, else a future of it: once the answer is on the disk.
+
+    No other answer to the impression may be on its way. One beyond its client's allowance is refused with 429, and
+    the log says that the impression had one: it is not taken for one that nobody clicked.
+    """
+    if shown.expires < worker.clock():
+        session.lateness.count(True)
+        raise Refused(410, "the impression has expired")
+    given = said.to(items_of(session, shown, [said.item] if isinstance(said.item, str) else []))
     time = shown.expires - session.board.config.lifetime
     client, sender = session.board.impressions.client_of(shown.key), None
     if client is None and (shown.client or shown.cohorts):  # the list is not in the log yet, or never will be
@@ -147,19 +181,61 @@ async def _answer(worker: Worker, session: BoardSession, shown: ImpressionId, an
     who = time, ANYONE if client is None else client, dict.fromkeys(shown.cohorts, ANYONE) if sender else {}
     features = dict(shown.features) if client is None else {}
     of = ShownItems(*shown.of) if shown.of and client is None else None
-    event = events.Answered(*head, answer.positions, answer.examined, *who, _teams_of(session, shown), features, of)
-    outcome = session.board.known_outcome(event)
+    event = events.Answered(*head, given.positions, given.examined, *who, _teams_of(session, shown), features, of)
+    try:
+        outcome = session.board.known_outcome(event)
+    except Refused as refusal:
+        session.lateness.count_refusal(refusal)
+        raise
     if outcome is not None:
         return outcome
-    if not session.may_answer(shown.client, client, worker.monotonic()):
-        if not session.board.impressions.withheld(shown.key):
-            await worker.write_event(session, events.Withheld(*head, *who, features, of), sender)
+    if session.may_answer(shown.client, client, worker.monotonic()):
+        return _written(worker, session, shown, event, sender)
+    if session.board.impressions.withheld(shown.key):
         raise Refused(429, TOO_MANY if shown.client else TOO_MANY_UNNAMED)
-    try:
-        return await worker.write_event(session, event, sender)
-    except Unavailable:
-        session.answers.give_back(shown.client)
-        raise
+    return _withheld(worker, session, shown, events.Withheld(*head, *who, features, of), sender)
+
+
+def _written(
+    worker: Worker, session: BoardSession, shown: ImpressionId, event: events.Answered, sender: Sender | None
+) -> asyncio.Future[str]:
+    """An answer is written, and the board stays in memory meanwhile; a future of its outcome.
+
+    If it cannot be written, its client has used nothing up.
+    """
+
+    def done(written: asyncio.Future[str]) -> None:
+        del session.answering[shown.key]
+        session.users -= 1
+        error = None if written.cancelled() else written.exception()
+        if isinstance(error, Refused):
+            session.lateness.count_refusal(error)
+        elif isinstance(error, Unavailable):
+            session.answers.give_back(shown.client)
+
+    written = worker.put_event(session, event, sender)
+    session.answering[shown.key] = written
+    session.users += 1
+    written.add_done_callback(done)
+    return written
+
+
+def _withheld(
+    worker: Worker, session: BoardSession, shown: ImpressionId, event: events.Withheld, sender: Sender | None
+) -> asyncio.Future[str]:
+    """An answer is refused, once the log says that there was one."""
+    refused: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def done(written: asyncio.Future[str]) -> None:
+        del session.answering[shown.key]
+        error = None if written.cancelled() else written.exception()
+        if not refused.done():
+            refused.set_exception(error or Refused(429, TOO_MANY if shown.client else TOO_MANY_UNNAMED))
+
+    written = worker.put_event(session, event, sender)
+    session.answering[shown.key] = written
+    written.add_done_callback(done)
+    return refused
 
 
 def check_theirs(session: BoardSession, theirs: Sequence[str], client: str | None) -> None:
@@ -172,17 +248,51 @@ def check_theirs(session: BoardSession, theirs: Sequence[str], client: str | Non
         raise Refused(422, f"theirs must be a list of different items, at least one, not {list(theirs)!r:.200}")
 
 
-def _mix(session: BoardSession, key: int, ours: Sequence[int], theirs: Sequence[int], size: int) -> interleaving.Mix:
-    """Our list and theirs, mixed into one of at most `size` places, for the impression with this key."""
-    return interleaving.draft(ours, theirs[:size], size, _coins(session, key, size))
+def _mix(
+    session: BoardSession,
+    key: int,
+    ours: Sequence[int],
+    theirs: Sequence[int],
+    size: int,
+    placed: Sequence[int],
+    rules: SlotRules | None,
+) -> tuple[interleaving.Mix, list[int]]:
+    """Our list and theirs, mixed into one of at most `size` places, for the impression with this key; pinned places.
+
+    Under rules pins stay where they are and are nobody's, and others are mixed as far as groups allow. A list that
+    would not keep includes as ours does, or would be shorter, is not mixed: ours is shown, and no place is anybody's.
+    """
+    coins = _coins(session, key, size)
+    if rules is None:
+        return interleaving.draft(ours, theirs[:size], size, coins), []
+    pins = [place for place, whose in enumerate(placed) if whose == PINNED]
+    fixed = [ours[place] for place in pins]
+    own = [slot for place, slot in enumerate(ours) if place not in pins]
+    rest = [slot for slot in theirs if slot not in fixed and slot not in rules.out]
+    mix = interleaving.draft(
+        own, rest[: len(own)], len(own), coins, lambda items, item: rules.fits([*fixed, *items], item)
+    )
+    state = session.board.learner_state
+    if len(mix.ranking) < len(own) or not rules.includes_as([*fixed, *mix.ranking], ours, state):
+        mix = interleaving.Mix(own, [interleaving.NEITHER] * len(own), 0, 0)
+    ranking, whose = iter(mix.ranking), _around(pins, mix.teams, len(ours))
+    full = [ours[place] if place in pins else next(ranking) for place in range(len(ours))]
+    return mix._replace(ranking=full, teams=whose), pins
+
+
+def _around(pins: Collection[int], teams: Sequence[int], size: int) -> list[int]:
+    """The team of each place, pinned ones being nobody's."""
+    rest = iter(teams)
+    return [interleaving.NEITHER if place in pins else next(rest) for place in range(size)]
 
 
 def _teams_of(session: BoardSession, shown: ImpressionId) -> list[int]:
     """Which places of a list are whose; none if it is not mixed."""
     if shown.draft is None:
         return []
-    size = len(shown.ranking)
-    return interleaving.teams(size, *shown.draft, _coins(session, shown.key, size))
+    size, pins = len(shown.ranking), [place for place, _ in shown.note]
+    teams = interleaving.teams(size - len(pins), *shown.draft, _coins(session, shown.key, size))
+    return _around(pins, teams, size)
 
 
 def _coins(session: BoardSession, key: int, size: int) -> bytes:

@@ -15,7 +15,7 @@ from ...core.memory_limit import MOST_BYTES
 from ...core.refusals import Refused
 from ..board import events
 from ..board.board import Board, finished
-from ..board.checks import check, check_memory
+from ..board.checks import check, check_memory, check_rules
 from ..board.events import AnyEvent
 from ..storage import Fenced, Key, Sender, SqlStore, Unavailable
 from .board_cache import BoardCache
@@ -261,6 +261,14 @@ class Worker:
             raise Unavailable(f"another worker serves board {name!r}")
         return self.cache.find_board(name)
 
+    def find_served(self, name: str) -> BoardSession | None:
+        """A board in memory that this worker serves, which counts as asked for; None if no such is of this name."""
+        session = self.cache.boards.get(name)
+        if session is None or session.number % self.partitions not in self.served:
+            return None
+        self.cache.count_use(session)
+        return session
+
     def next_key(self) -> int:
         """A key for an impression: 63 bits, from a random start of this worker's own; never 0."""
         self._key = self._key % (2**63 - 1) + 1
@@ -271,11 +279,16 @@ class Worker:
         given = (self._key - self._first_key) % (2**63 - 1)
         return isinstance(event, events.ListShown) and 0 < (event.key - self._first_key) % (2**63 - 1) <= given
 
-    async def write_event(self, session: BoardSession, event: AnyEvent, sender: Sender | None = None) -> str:
-        """Write an event; its outcome once it is on the disk and applied."""
+    def put_event(self, session: BoardSession, event: AnyEvent, sender: Sender | None = None) -> asyncio.Future[str]:
+        """Write an event; a future of its outcome, once it is on the disk and applied."""
         session.check_served()
         future = self.log_writer.put_event(session.number, event, wait=True, sender=sender)
         assert future is not None
+        return future
+
+    async def write_event(self, session: BoardSession, event: AnyEvent, sender: Sender | None = None) -> str:
+        """Write an event; its outcome once it is on the disk and applied."""
+        future = self.put_event(session, event, sender)
         try:
             return await future
         finally:
@@ -284,7 +297,11 @@ class Worker:
     async def create_board(self, name: str, start: events.Created) -> bool:
         """A new board; False if the name is taken."""
         await asyncio.to_thread(check_memory, start.config, len(start.items), self.most_bytes)
-        await asyncio.to_thread(check, start.config, start.items)  # refuses what is wrong, and compiles the learner
+        state = await asyncio.to_thread(
+            check, start.config, start.items
+        )  # refuses what is wrong; compiles the learner
+        if start.config.rules is not None:
+            await asyncio.to_thread(check_rules, start.config, state, start.features)
         event = events.encode(start)
         number = await self.log_writer.run_chore(lambda store: store.create_board(name, event, self.clock()))
         await self.catch_up()

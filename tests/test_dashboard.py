@@ -883,7 +883,7 @@ def test_the_demo_shows_a_change_of_regime_and_leaves_nothing_behind(tmp_path, m
     with watched(server, "/boards/demo", expected=["404"]) as page:  # the board is made a moment after the start
         expect(page.locator("#headline-title")).to_have_text("Steady.")
         expect(page.locator(".timeline .strip.trusted")).to_have_count(1)
-        while "attack for" not in server.log.read_text():
+        while "attack for 8 s: bots make nine of ten visits" not in server.log.read_text():  # the second attack
             page.wait_for_timeout(100)
         expect(page.locator(".timeline .strip.doubted")).to_have_count(1)
         expect(page.locator("#headline-title")).to_have_text("Clicks have changed.")
@@ -897,7 +897,9 @@ def test_the_demo_shows_a_change_of_regime_and_leaves_nothing_behind(tmp_path, m
     assert server.process.wait(30) == 0
     said = server.log.read_text()
     assert f"Open {server.address}/boards/demo" in said
-    assert re.search(r"honest users for 12 s, then an attack\n\[ *\d+ s\] attack for 8 s: bots click (\w+, )+", said)
+    assert re.search(
+        r"honest users for 12 s, then an attack\n\[ *\d+ s\] attack for 8 s: 20 bots come .*, and click \w+,", said
+    )
     assert re.search(r"Clicks of people lost so far, by what they like: \d+ here, \d+ on the board 'plain'", said)
     assert "Traceback" not in said
     assert not real.exists(), "the demo keeps away from the store of the environment"

@@ -132,11 +132,11 @@ NOT_FROM_EVIDENCE = {
         ),
         ("| users, learner | rounds | after a tenth | after all |", "bench/paper_settings.py"),
     ],
-    "rules.md": [
-        ("| rules | over HTTP: without, with | ratio | in process: without, with | ratio |", "bench/rules.py")
-    ],
     "security.md": [
         ("| | at most |", "no measurement: limits"),
+    ],
+    "rules.md": [
+        ("| rules | over HTTP: without, with | ratio | in process: without, with | ratio |", "bench/rules.py"),
     ],
     "steadyrank-measured.md": [
         (

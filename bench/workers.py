@@ -1,17 +1,22 @@
-"""How answers a second grow with workers: 64 boards of 200 items on one PostgreSQL.
+"""How answers a second grow with workers, and what a pair costs: 64 boards of 200 items on one PostgreSQL.
 
-    python bench/workers.py
-    python bench/workers.py --quick              # 1 and 2 workers, small: on two cores
+    python bench/workers.py                            # 1, 2, 4 and 8 workers: for 16 cores, some 8 minutes
+    python bench/workers.py --quick                    # 1 and 2 workers, pairs alone: two minutes on two cores
+    python bench/workers.py --workers 1 --against CHECKOUT --turns 6     # workers of another checkout in turns
     python bench/workers.py --pg postgresql://postgres@db/postgres --workers 1,2,4,8
-    python bench/workers.py --against CHECKOUT   # workers of another checkout in turns with these
 
 A pair is a list for a visitor with a name, and its answer. Those who ask are processes of their own, with connections
 to all workers. `any`: each request goes to any worker, which passes it on where another one owns the board; `owner`:
-to where the board was answered last. Workers, those who ask and the database have cores of their own as far as
-there are enough. Ratios to one worker are within a turn; medians over turns.
+to where the board's list came from last, as clients do with `straight`; `other`: to another one, so that each request
+is passed on. Workers, those who ask and the database have cores of their own as far as there are enough. What is
+counted begins when boards have stopped moving and each worker has its share of them. Ratios to one worker are within
+a turn; medians over turns.
 
-Below the table: lists of one busy board, which workers copy; answers in batches of 100 (`POST /v1/feedback`), and
-lists of another ranker (`observe`), a second; and 99 % of lists in pairs while a worker comes and partitions move.
+With the processor time that a pair takes of each kind of process. Where cores are too few for all of them, that says
+what more would do: below the table, with the arithmetic.
+
+Then what else is asked: lists of one busy board, which workers copy; answers in batches of 100 (`POST /v1/feedback`),
+lists of another ranker (`observe`), and past clicks (`history`); and 99 % of lists while a worker comes.
 
 PostgreSQL is started for the run, from the PATH or from where Debian or the wheel of the tests puts it, by another
 user if this one is root; `--pg` names one that is there. Nothing is fetched from anywhere.
@@ -19,11 +24,12 @@ user if this one is root; `--pg` names one that is there. Nothing is fetched fro
 
 import argparse
 import asyncio
-import concurrent.futures
+import collections
 import contextlib
 import glob
 import importlib.util
 import json
+import math
 import multiprocessing
 import os
 import pathlib
@@ -35,16 +41,25 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 
 import psycopg
+import uvloop
 
 ITEMS = [f"item {k}" for k in range(200)]
 VISITORS = 20_000
 BATCH = 100  # answers
+AHEAD = 10.0  # seconds in which their lists are asked for, before answers in batches are measured
+PAST = 100  # rows of past clicks
 FIRST_PORT = 18_100
-WIDTHS = 8, 8, 9, 8, 11, 13, 11, 9
+STILL = 3.0  # seconds without a move after which boards have stopped moving
+UNEVEN = 1.15  # boards of the worker with most, as multiples of an even share, rounded up
+LONGEST = 40.0  # seconds that is waited for it
+IDLE = 1.5  # seconds in which it is seen what workers do that nobody asks
+TICK = os.sysconf("SC_CLK_TCK")
+KINDS = "any", "owner", "other"
 
 
 def binaries():
@@ -63,7 +78,7 @@ def binaries():
 
 @contextlib.contextmanager
 def database(cores):
-    """The address of a PostgreSQL that lasts as long as the run."""
+    """The address of a PostgreSQL that lasts as long as the run, and the number of its process."""
     where, options = binaries(), {}
     with tempfile.TemporaryDirectory(prefix="steadyrank-pg-") as folder:
         if os.getuid() == 0:
@@ -96,7 +111,7 @@ def database(cores):
                 time.sleep(0.1)
             else:
                 sys.exit(pathlib.Path(f"{folder}/log").read_text())
-            yield url
+            yield url, server.pid
         finally:
             server.send_signal(signal.SIGINT)
             server.wait()
@@ -111,50 +126,82 @@ def fresh(url, name):
     return f"{head.rpartition('/')[0]}/{name}{mark}{tail}"
 
 
+def spent(pid, children=False):
+    """Processor seconds of a process; with those of its children, ended or not, if they count."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    ticks = sum(map(int, fields[11:15] if children else fields[11:13]))
+    if children:
+        for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            with contextlib.suppress(OSError):
+                ticks += TICK * spent(child)
+    return ticks / TICK
+
+
 class Workers:
     """Some workers of a store."""
 
     def __init__(self, url, count, cores, source):
-        self.ports, self.processes, self._how = [], [], (url, cores, source)
+        self.url, self.ports, self.processes, self._how = url, [], [], (cores, source)
         for _ in range(count):
             self.begin_one()
 
     def begin_one(self):
         """Start one more, and wait until it is ready."""
-        url, cores, source = self._how
+        cores, source = self._how
         count = len(self.processes)
-        self.processes.append(self._start(url, FIRST_PORT + count, {cores[count % len(cores)]}, source))
-        self._wait(FIRST_PORT + count)
-        self.ports.append(FIRST_PORT + count)
-
-    @staticmethod
-    def _start(url, port, cores, source):
-        env = os.environ | {"STEADYRANK_STORE": url, "PYTHONPATH": source}
-        return subprocess.Popen(
-            [sys.executable, "-m", "steadyrank.cli", "serve", "--port", str(port)],
-            env=env,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            preexec_fn=lambda: os.sched_setaffinity(0, cores),
-        )
-
-    def _wait(self, port):
-        for _ in range(1_200):
+        port, core = FIRST_PORT + count, cores[count % len(cores)]
+        env = os.environ | {"STEADYRANK_STORE": self.url, "PYTHONPATH": source}
+        begin = [sys.executable, "-m", "steadyrank.cli", "serve", "--port", str(port)]
+        quiet = subprocess.DEVNULL
+        pin = lambda: os.sched_setaffinity(0, {core})  # noqa: E731
+        self.processes.append(subprocess.Popen(begin, env=env, stdout=quiet, stderr=quiet, preexec_fn=pin))
+        for _ in range(1_800):
             with contextlib.suppress(OSError):
                 if urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5).status == 200:
-                    return
+                    break
             if self.processes[-1].poll() is not None:
                 sys.exit(f"a worker ended with code {self.processes[-1].returncode}: is port {port} free?")
             time.sleep(0.1)
-        sys.exit(f"the worker at port {port} is not ready")
+        else:
+            self.stop()
+            sys.exit(f"the worker at port {port} is not ready")
+        self.ports.append(port)
 
     def seconds(self):
-        """Processor seconds of all workers."""
-        ticks = 0
-        for process in self.processes:
-            fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-            ticks += int(fields[11]) + int(fields[12])
-        return ticks / os.sysconf("SC_CLK_TCK")
+        """Processor seconds of each worker."""
+        return [spent(process.pid) for process in self.processes]
+
+    def put_boards(self, boards):
+        for k, board in enumerate(boards):
+            body = json.dumps({"items": ITEMS, "length": 10, "settle": 0, "anonymous_minute": 10**8}).encode()
+            target = f"http://127.0.0.1:{self.ports[k % len(self.ports)]}/v1/boards/{board}"
+            urllib.request.urlopen(urllib.request.Request(target, body, method="PUT"), timeout=60).close()
+
+    def shares(self):
+        """How many boards each worker owns, by its number; all are one's where partitions have no owners."""
+        with psycopg.connect(self.url) as connection:
+            owned = "SELECT 1 FROM information_schema.columns WHERE table_name = 'heads' AND column_name = 'owner'"
+            if not connection.execute(owned).fetchone():
+                return {0: 1}
+            query = "SELECT owner, partition FROM heads"
+            owners = {partition: owner for owner, partition in connection.execute(query)}
+            boards = [row[0] for row in connection.execute("SELECT id FROM boards")]
+        return dict(collections.Counter(owners[board % len(owners)] for board in boards))
+
+    def settle(self, at_least):
+        """Wait until boards have stopped moving, and each worker has its share; seconds, and whether it has."""
+        begin, since, before = time.monotonic(), time.monotonic(), {}
+        while True:
+            time.sleep(0.25)
+            shares, now = self.shares(), time.monotonic()
+            if shares != before:
+                before, since = shares, now
+            most = math.ceil(UNEVEN * sum(shares.values()) / len(self.processes))
+            even = len(shares) in (len(self.processes), 1) and max(shares.values()) <= most
+            if now > begin + at_least and now > since + STILL and even:
+                return now - begin, True
+            if now > begin + max(LONGEST, at_least):
+                return now - begin, False
 
     def stop(self):
         for process in self.processes:
@@ -163,85 +210,137 @@ class Workers:
             process.wait()
 
 
-async def exchange(link, path, body):
-    """Content of an answer, and who gave it if it was passed on; None for content if it was refused."""
-    reader, writer = link
-    sent = json.dumps(body).encode()
-    writer.write(b"POST %b HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: %d\r\n\r\n%b" % (path, len(sent), sent))
-    head = (await reader.readuntil(b"\r\n\r\n")).lower()
-    lines = dict(line.split(b": ", 1) for line in head.split(b"\r\n")[1:] if line)
-    content = await reader.readexactly(int(lines[b"content-length"]))
-    owner = lines.get(b"steadyrank-owner")
-    return content if head[9:12] == b"200" else None, owner and int(owner.rpartition(b":")[2])
+class Link(asyncio.Protocol):
+    """A connection to a worker, for one request at a time; it reads no more of an answer than it must."""
+
+    def connection_made(self, transport):
+        self.transport, self.got = transport, b""
+
+    def connection_lost(self, error):
+        if not self.answer.done():
+            self.answer.set_exception(ConnectionError("a worker closed a connection"))
+
+    def ask(self, request):
+        """A future of an answer: its head, and its content."""
+        self.answer = asyncio.get_running_loop().create_future()
+        self.transport.write(request)
+        return self.answer
+
+    def data_received(self, data):
+        self.got = self.got + data if self.got else data
+        end = self.got.find(b"\r\n\r\n") + 4
+        if end < 4:
+            return
+        head = self.got[:end].lower()
+        begin = head.find(b"content-length: ") + 16
+        if len(self.got) == end + int(head[begin : head.find(b"\r", begin)]):
+            content, self.got = self.got[end:], b""
+            self.answer.set_result((head, content))
+
+
+def request(target, body):
+    return b"POST %b HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: %d\r\n\r\n%b" % (target, len(body), body)
 
 
 class Visitor:
-    """Who asks over connections of its own; `straight`: where a board was answered last."""
+    """Who asks over connections of its own, any worker, the owner of a board, or another one."""
 
-    def __init__(self, ports, boards, straight, rng):
-        self.ports, self.boards, self.straight, self.rng = ports, boards, straight, rng
-        self._links, self._owners = {}, {}
+    def __init__(self, ports, boards, whom, rng):
+        self.ports, self.whom, self.rng = ports, whom, rng
+        self.boards = [board.encode() for board in boards]
+        self._links, self._owners, self._rows = {}, {}, []
 
-    async def ask(self, board, verb, body, path=None):
+    async def ask(self, board, verb, body, target=None):
         """Content of an answer, None if it was refused, and seconds."""
-        begin = time.perf_counter()
-        port = self._owners.get(board) if self.straight else None
-        port = port or self.rng.choice(self.ports)
+        port, owner = self.rng.choice(self.ports), self._owners.get(board)
+        if self.whom == "owner" and owner is not None:
+            port = owner
+        elif self.whom == "other" and port == owner:
+            port = self.ports[(self.ports.index(port) + 1) % len(self.ports)]
         if port not in self._links:
-            self._links[port] = await asyncio.open_connection("127.0.0.1", port)
-        target = path or b"/v1/boards/%b/%b" % (board.encode(), verb)
-        content, owner = await exchange(self._links[port], target, body)
-        if owner:
-            self._owners[board] = owner
-        elif content is not None and verb == b"rank":
-            self._owners[board] = port
-        return content, time.perf_counter() - begin
+            loop = asyncio.get_running_loop()
+            _, self._links[port] = await loop.create_connection(Link, "127.0.0.1", port)
+        sent = request(target or b"/v1/boards/%b/%b" % (board, verb), body)
+        begin = time.perf_counter()
+        head, content = await self._links[port].ask(sent)
+        took = time.perf_counter() - begin
+        if self.whom != "any" and verb == b"rank":
+            at = head.find(b"steadyrank-owner: ")
+            self._owners[board] = int(head[at : head.find(b"\r", at)].rpartition(b":")[2]) if at > 0 else port
+        return (content if head[9:12] == b"200" else None), took
+
+    async def _list(self, who=b"{}"):
+        """A board, an impression and its items as they stand in the answer, and seconds; None if it was refused."""
+        board = self.rng.choice(self.boards)
+        content, took = await self.ask(board, b"rank", who)
+        if content is None:
+            return None
+        names = content[content.find(b'"items":[') + 9 : content.rfind(b"]")].split(b",")
+        return board, content[15 : content.find(b'"', 15)], names, took
 
     async def pair(self):
         """A list and its answer: seconds of both, and how many answers that is; None if one was refused."""
-        board, who = self.rng.choice(self.boards), f"visitor {self.rng.randrange(VISITORS)}"
-        content, first = await self.ask(board, b"rank", {"client": who})
-        if content is None:
+        shown = await self._list(b'{"client":"visitor %d"}' % self.rng.randrange(VISITORS))
+        if shown is None:
             return None
-        shown = json.loads(content)
-        clicked = self.rng.choice([*shown["items"], None, None])
-        done, second = await self.ask(board, b"feedback", {"impression": shown["impression"], "clicked": clicked})
+        board, impression, names, first = shown
+        clicked = self.rng.choice([*names, b"null", b"null"])
+        done, second = await self.ask(board, b"feedback", b'{"impression":"%b","clicked":%b}' % (impression, clicked))
         return None if done is None else (first, second, 1)
 
     async def list(self):
         """A list alone."""
-        content, took = await self.ask(self.rng.choice(self.boards), b"rank", {})
-        return None if content is None else (took, took, 1)
+        shown = await self._list()
+        return None if shown is None else (shown[3], shown[3], 1)
 
-    async def batch(self):
-        """Many lists, which are not timed, and their answers in one request."""
-        rows = []
-        for _ in range(BATCH):
-            board = self.rng.choice(self.boards)
-            content, _ = await self.ask(board, b"rank", {})
-            if content is not None:
-                shown = json.loads(content)
-                clicked = self.rng.choice(shown["items"])
-                rows.append({"board": board, "impression": shown["impression"], "clicked": clicked})
-        content, took = await self.ask("", b"", {"feedback": rows}, b"/v1/feedback")
-        return None if content is None else (took, took, len(rows))
+    async def batch(self, begun):
+        """Many answers in one request, to lists that were asked for before `begun`; nothing when none are left."""
+        if not begun:
+            shown = await self._list()
+            if shown is not None:
+                board, impression, names, _ = shown
+                row = b'{"board":"%b","impression":"%b","clicked":%b}' % (board, impression, self.rng.choice(names))
+                self._rows.append(row)
+        if not begun or len(self._rows) < BATCH:
+            await asyncio.sleep(0.01 if begun else 0.0)
+            return ()
+        rows, self._rows = self._rows[:BATCH], self._rows[BATCH:]
+        content, took = await self.ask(b"", b"", b'{"feedback":[%b]}' % b",".join(rows), b"/v1/feedback")
+        return None if content is None else (took, took, BATCH)
 
     async def observe(self):
         """A list of another ranker with its answer."""
         items = self.rng.sample(ITEMS, 10)
         body = {"id": f"{self.rng.getrandbits(64)}", "items": items, "clicked": self.rng.choice(items)}
-        content, took = await self.ask(self.rng.choice(self.boards), b"observe", body)
+        content, took = await self.ask(self.rng.choice(self.boards), b"observe", json.dumps(body).encode())
         return None if content is None else (took, took, 1)
 
+    async def history(self):
+        """Past clicks."""
+        rows = []
+        for _ in range(PAST):
+            items = self.rng.sample(ITEMS, 10)
+            rows.append({"items": items, "clicked": self.rng.choice(items)})
+        body = json.dumps({"rows": rows}).encode()
+        content, took = await self.ask(self.rng.choice(self.boards), b"history", body)
+        return None if content is None else (took, took, PAST)
+
     def close(self):
-        for _, writer in self._links.values():
-            writer.close()
+        for link in self._links.values():
+            link.transport.abort()
 
 
-async def visit(visitor, kind, end, counts):
-    """Ask until a moment."""
-    while time.perf_counter() < end:
-        done = await getattr(visitor, kind)()
+async def visit(visitor, kind, pause, span, counts):
+    """Ask until the end of a span, every `pause` seconds or as soon as all was answered; what began in it is kept."""
+    work, following = getattr(visitor, kind), time.monotonic() + visitor.rng.random() * pause
+    while (now := time.monotonic()) < span[1]:
+        if now < following:
+            await asyncio.sleep(following - now)
+            now = time.monotonic()
+        following = max(following, now - pause) + pause
+        done = await (work(now >= span[0]) if kind == "batch" else work())
+        if done == () or now < span[0] or time.monotonic() > span[1]:
+            continue
         if done is None:
             counts["refused"] += 1
         else:
@@ -249,172 +348,308 @@ async def visit(visitor, kind, end, counts):
     visitor.close()
 
 
-def crowd(ports, boards, straight, kind, seconds, connections, seed, cores, out):
+def crowd(ports, boards, whom, kind, span, connections, pause, seed, cores, out):
     """A process that asks."""
     os.sched_setaffinity(0, cores)
     counts = {"times": [], "refused": 0}
 
     async def all_of_them():
-        end = time.perf_counter() + seconds
         rngs = [random.Random(f"{seed} {k}") for k in range(connections)]
-        visitors = [Visitor(ports, boards, straight, rng) for rng in rngs]
-        await asyncio.gather(*(visit(visitor, kind, end, counts) for visitor in visitors))
+        visitors = [Visitor(ports, boards, whom, rng) for rng in rngs]
+        await asyncio.gather(*(visit(visitor, kind, pause, span, counts) for visitor in visitors))
 
-    asyncio.run(all_of_them())
+    uvloop.run(all_of_them())
     out.put((counts["times"], counts["refused"]))
 
 
-def drive(workers, boards, straight, seconds, options, cores, kind="pair"):
-    """Pairs, or what else is asked for, a second; then the 99th percentile of a list and of an answer in ms, worker
-    microseconds a pair, and refusals."""
-    out, ports = multiprocessing.Queue(), list(workers.ports)
-    before, begin = workers.seconds(), time.perf_counter()
-    crowds = [
-        multiprocessing.Process(
-            target=crowd,
-            args=(ports, boards, straight, kind, seconds, options.connections, k, {cores[k % len(cores)]}, out),
+class Row:
+    """What was measured of one way to ask: answers a second; 99 % of lists and of answers in milliseconds; refusals;
+    microseconds of processor time an answer of workers, of the database and of those who ask."""
+
+    def __init__(self, found, seconds, workers, idle, database, asking, settled):
+        times = [done for some, _ in found for done in some]
+        if len(times) < 2:
+            sys.exit("next to nothing was answered in this time: give it more --seconds, or fewer --connections")
+        firsts, lasts, numbers = zip(*times, strict=True)
+        count = sum(numbers)
+        self.rate = count / seconds
+        self.list_late, self.answer_late = (
+            1e3 * statistics.quantiles(column, n=100)[98] for column in (firsts, lasts)
         )
-        for k in range(options.crowds)
-    ]
-    for process in crowds:
-        process.start()
-    found = [out.get() for _ in crowds]
-    took, used = time.perf_counter() - begin, workers.seconds() - before
-    for process in crowds:
-        process.join()
-    times = [pair for some, _ in found for pair in some]
-    *columns, numbers = zip(*times, strict=True)
-    late = [1e3 * statistics.quantiles(column, n=100)[98] for column in columns]
-    return sum(numbers) / took, *late, 1e6 * used / sum(numbers), sum(refused for _, refused in found)
+        self.refused = sum(refused for _, refused in found)
+        self.cost = 1e6 * sum(workers) / count
+        self.busiest = max(workers) / seconds  # of a core
+        self.idle = sum(idle) / len(idle)  # seconds a second of a worker that nobody asks
+        self.each = self.cost - 1e6 * sum(idle) / self.rate  # what an answer more takes
+        self.database, self.asking = 1e6 * database / count, 1e6 * asking / count
+        self.settled = settled
 
 
-def put_boards(workers, boards):
-    for k, board in enumerate(boards):
-        body = json.dumps({"items": ITEMS, "length": 10, "settle": 0, "anonymous_minute": 10**8}).encode()
-        port = workers.ports[k % len(workers.ports)]
-        urllib.request.urlopen(
-            urllib.request.Request(f"http://127.0.0.1:{port}/v1/boards/{board}", body, method="PUT"), timeout=60
-        ).close()
+class Machine:
+    """Where everything runs: the database, and which cores are whose."""
+
+    def __init__(self, url, pid, options, of_workers, of_crowds):
+        self.url, self.pid, self.options, self.of_workers, self.of_crowds = url, pid, options, of_workers, of_crowds
+
+    def workers(self, count, source):
+        return Workers(fresh(self.url, "bench_workers"), count, self.of_workers, source)
+
+    def drive(self, workers, boards, whom, seconds, kind="pair", settle=0.0):
+        """Have pairs, or what else, asked for so many seconds, once boards have settled."""
+        context = multiprocessing.get_context("fork")
+        out, span = context.Queue(), context.Array("d", [math.inf, math.inf], lock=False)
+        crowds = [
+            context.Process(
+                target=crowd,
+                args=(
+                    list(workers.ports),
+                    boards,
+                    whom,
+                    kind,
+                    span,
+                    max(1, self.options.connections * len(workers.ports) // self.options.crowds),
+                    self.options.connections / self.options.rate if self.options.rate and kind == "pair" else 0.0,
+                    k,
+                    {self.of_crowds[k % len(self.of_crowds)]},
+                    out,
+                ),
+            )
+            for k in range(self.options.crowds)
+        ]
+        for process in crowds:
+            process.start()
+        time.sleep(0.5)
+        settled = workers.settle(settle) if settle else (0.0, True)
+        before = workers.seconds(), self._database(), [spent(process.pid) for process in crowds]
+        span[1] = time.monotonic() + seconds
+        span[0] = span[1] - seconds
+        time.sleep(seconds)
+        after = workers.seconds(), self._database(), [spent(process.pid) for process in crowds]
+        found = [out.get() for _ in crowds]
+        for process in crowds:
+            process.join()
+        workers_took, asking_took = (
+            [end - begin for end, begin in zip(after[place], before[place], strict=False)] for place in (0, 2)
+        )
+        took = workers_took, self._idle(workers), after[1] - before[1], sum(asking_took)
+        return Row(found, seconds, *took, settled)
+
+    def _database(self):
+        return 0.0 if self.pid is None else spent(self.pid, children=True)
+
+    @staticmethod
+    def _idle(workers):
+        """Seconds a second of each worker that nobody asks."""
+        time.sleep(0.5)
+        before = workers.seconds()
+        time.sleep(IDLE)
+        return [(end - begin) / IDLE for end, begin in zip(workers.seconds(), before, strict=True)]
 
 
-def measure(url, count, source, straights, options, places):
+def measure(machine, count, source, kinds):
     """One store with so many workers: a row for each way to ask."""
-    of_workers, of_crowds = places
+    options = machine.options
     boards = [f"board-{k}" for k in range(options.boards)]
-    workers = Workers(fresh(url, "bench_workers"), count, of_workers, source)
+    workers = machine.workers(count, source)
     try:
-        put_boards(workers, boards)
-        drive(workers, boards, False, options.warm, options, of_crowds)
-        return [drive(workers, boards, straight, options.seconds, options, of_crowds) for straight in straights]
+        workers.put_boards(boards)
+        return {
+            kind: machine.drive(workers, boards, kind, options.seconds, settle=options.warm)
+            for kind in kinds
+            if count > 1 or kind != "other"
+        }
     finally:
         workers.stop()
 
 
-def measure_more(url, count, source, options, places):
-    """By name, a row of `drive` for what else is asked of so many workers; `moving`: while one more comes."""
-    of_workers, of_crowds = places
-    boards, found = [f"board-{k}" for k in range(options.boards)], {}
-    workers = Workers(fresh(url, "bench_workers"), count, of_workers, source)
+def measure_more(machine, count, source):
+    """By name, a row of what else is asked of so many workers; `moving`: while one more comes."""
+    options, found = machine.options, {}
+    boards = [f"board-{k}" for k in range(options.boards)]
+    workers = machine.workers(count, source)
     try:
-        put_boards(workers, boards)
-        drive(workers, boards, False, options.warm, options, of_crowds)
+        workers.put_boards(boards)
+        found["still"] = machine.drive(workers, boards, "any", options.seconds, settle=options.warm)
+        beside = threading.Timer(0.5, workers.begin_one)
+        beside.start()
+        found["moving"] = machine.drive(workers, boards, "any", max(options.seconds, 8.0))
+        beside.join()
         for name, kind, those in (
             ("hot", "list", boards[:1]),
             ("batch", "batch", boards),
             ("observe", "observe", boards),
-            ("still", "pair", boards),
+            ("history", "history", boards),
         ):
-            found[name] = drive(workers, those, False, options.seconds, options, of_crowds, kind)
-        with concurrent.futures.ThreadPoolExecutor(1) as beside:
-            coming = beside.submit(workers.begin_one)
-            found["moving"] = drive(workers, boards, False, options.seconds, options, of_crowds)
-            coming.result()
+            before = AHEAD if kind == "batch" else 0.0
+            found[name] = machine.drive(workers, those, "any", options.seconds, kind, before)
         return found
     finally:
         workers.stop()
 
 
-def show_more(found, numbers):
-    """What `measure_more` found, by name and number of workers: medians over turns."""
-    print()
-    for name, what in (
-        ("hot", "lists of one busy board a second"),
-        ("batch", f"answers a second in batches of {BATCH}, with their lists"),
-        ("observe", "observed lists a second"),
-    ):
-        rates = [statistics.median(row[0] for row in found[name, count]) for count in numbers]
-        cells = (f"{count}: {rate:,.0f} ({rate / rates[0]:.2f})" for count, rate in zip(numbers, rates, strict=True))
-        print(f"{what}, by workers, and to one: {', '.join(cells)}")
-    for count in numbers:
-        still, moving = (statistics.median(row[1] for row in found[name, count]) for name in ("still", "moving"))
-        words = f"99 % of lists, {count} workers: {still:.0f} ms, while one more comes {moving:.0f} ms"
-        print(f"{words}, {moving / still:.1f} times as long")
+def cores_of(options, numbers):
+    """Cores of workers, of the database and of those who ask, and whether there are enough for each."""
+    cores = sorted(os.sched_getaffinity(0))
+    enough = len(cores) >= max(numbers) + 3
+    if not enough:
+        return cores, set(cores), cores, False
+    rest = cores[max(numbers) :]
+    most = min(len(rest) - 1, max(2, len(rest) // 2))
+    return cores[: max(numbers)], set(rest[-most:]), rest[:-most], True
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workers", default="1,2,4,8", help="numbers of workers")
     parser.add_argument("--boards", type=int, default=64)
-    parser.add_argument("--seconds", type=float, default=15.0, help="of each measurement")
-    parser.add_argument("--warm", type=float, default=20.0, help="seconds of the same load before it")
-    parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--crowds", type=int, help="processes that ask (the cores that workers leave, less two)")
-    parser.add_argument("--connections", type=int, default=16, help="of each of them")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
+    parser.add_argument("--warm", type=float, default=5.0, help="least seconds of the same load before it")
+    parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--crowds", type=int, help="processes that ask (one for each of their cores)")
+    parser.add_argument("--connections", type=int, default=48, help="for each worker")
+    parser.add_argument("--rate", type=float, help="pairs a second for each worker (as fast as they are answered)")
     parser.add_argument("--pg", help="postgresql://... of a server; else one is started")
     parser.add_argument("--against", help="another checkout, whose workers take turns with these")
-    parser.add_argument("--quick", action="store_true", help="1 and 2 workers, 16 boards, one short turn")
+    parser.add_argument("--pairs", action="store_true", help="pairs alone")
+    parser.add_argument("--quick", action="store_true", help="1 and 2 workers, 200 pairs a second each, pairs alone")
     options = parser.parse_args()
     if options.quick:
-        options.workers, options.boards, options.seconds, options.warm, options.turns = "1,2", 16, 5.0, 5.0, 1
+        options.workers, options.rate, options.pairs = "1,2", options.rate or 200.0, True
     numbers = [int(number) for number in options.workers.split(",")]
-    cores = sorted(os.sched_getaffinity(0))
-    enough = len(cores) >= max(numbers) + 3
-    of_workers = cores[: max(numbers)] if enough else cores
-    rest = cores[max(numbers) :] if enough else cores
-    of_database, of_crowds = (set(rest[-2:]), rest[:-2] or rest) if enough else (set(cores), cores)
-    options.crowds = options.crowds or max(len(of_crowds) if enough else 2, 1)
+    of_workers, of_database, of_crowds, enough = cores_of(options, numbers)
+    options.crowds = options.crowds or (len(of_crowds) if enough else 1)
     here = str(pathlib.Path(__file__).resolve().parent.parent / "src")
-    kinds = [("any", here, 0), ("owner", here, 1)]
+    asked = {here: KINDS}
     if options.against:
-        kinds.append(("against", f"{pathlib.Path(options.against).resolve()}/src", 0))
-    print(
-        f"{options.boards} boards of {len(ITEMS)} items, {options.crowds} x {options.connections} connections, ",
-        end="",
+        asked = {here: KINDS[:2], f"{pathlib.Path(options.against).resolve()}/src": KINDS[:2]}
+    places = f"{len(os.sched_getaffinity(0))} cores: too few for each to have its own"
+    if enough:
+        places = (
+            f"cores: {max(numbers)} for workers, {len(of_crowds)} for who asks, {len(of_database)} for the database"
+        )
+    each = f"{options.connections} connections for each worker" + (
+        f" at {options.rate:g} pairs a second" if options.rate else ""
     )
-    print(f"{len(cores)} cores{'' if enough else ': too few for each to have its own'}", flush=True)
+    print(f"{options.boards} boards of {len(ITEMS)} items, {each}; {places}")
+    sys.stdout.flush()
     found, more = {}, {}
     with contextlib.ExitStack() as stack:
-        url = options.pg or stack.enter_context(database(of_database))
-        for _ in range(options.turns):
-            for count in numbers:
-                for source in dict.fromkeys(kind[1] for kind in kinds):
-                    those = [kind for kind in kinds if kind[1] == source]
-                    straights = [straight for _, _, straight in those]
-                    rows = measure(url, count, source, straights, options, (of_workers, of_crowds))
-                    for (kind, _, _), row in zip(those, rows, strict=True):
-                        found.setdefault((kind, count), []).append(row)
-                        print(f"{kind}, {count} workers: {row[0]:,.0f} pairs a second", file=sys.stderr, flush=True)
-                for name, row in measure_more(url, count, here, options, (of_workers, of_crowds)).items():
-                    more.setdefault((name, count), []).append(row)
-    show(found, [kind for kind, _, _ in kinds], numbers)
-    show_more(more, numbers)
+        url, pid = (options.pg, None) if options.pg else stack.enter_context(database(of_database))
+        machine = Machine(url, pid, options, of_workers, of_crowds)
+        for turn in range(options.turns):
+            for number in numbers:
+                for source, kinds in sorted(asked.items(), reverse=turn % 2 == 1):  # who comes first has it easier
+                    for kind, row in measure(machine, number, source, kinds).items():
+                        name = kind if source == here else f"{kind}, others"
+                        found.setdefault((name, number), []).append(row)
+                        print(
+                            f"{name}, {number} workers: {row.rate:,.0f} pairs a second", file=sys.stderr, flush=True
+                        )
+                        if not row.settled[1]:
+                            print(f"boards were not even after {row.settled[0]:.0f} s", file=sys.stderr, flush=True)
+        for number in [] if options.pairs else numbers:
+            for source in asked:
+                more.setdefault(source, {})[number] = measure_more(machine, number, source)
+    show(found, numbers)
+    if options.against:
+        show_ratio(found)
+    predict(found, numbers, enough, len(of_database))
+    for source, rows in more.items():
+        print(f"\n{'these' if source == here else 'the others'}:")
+        show_more(rows, numbers)
 
 
-def show(found, kinds, numbers):
+def median(rows, value):
+    return statistics.median(value(row) for row in rows)
+
+
+def show(found, numbers):
     """The table: medians over turns."""
-    titles = zip(
-        ("asked", "workers", "pairs/s", "to one", "list 99 %", "answer 99 %", "us a pair", "refused"),
-        WIDTHS,
-        strict=True,
-    )
-    print("".join(f"{title:>{width}}" for title, width in titles))
-    for kind in kinds:
-        for count in numbers:
-            rate, *late, cost, refused = (statistics.median(x) for x in zip(*found[kind, count], strict=True))
-            firsts = zip(found[kind, count], found[kind, numbers[0]], strict=True)
-            ratio = statistics.median(row[0] / first[0] for row, first in firsts)
-            cells = kind, count, f"{rate:,.0f}", f"{ratio:.2f}", *(f"{x:.0f} ms" for x in late), f"{cost:,.0f}"
-            print("".join(f"{cell:>{width}}" for cell, width in zip((*cells, f"{refused:.0f}"), WIDTHS, strict=True)))
+    titles = "asked", "workers", "pairs/s", "to one", "list 99 %", "answer 99 %", "busiest"
+    titles += "worker us", "database us", "asking us", "refused"
+    widths = [max(8, len(title)) + 2 for title in titles]
+    print("".join(f"{title:>{width}}" for title, width in zip(titles, widths, strict=True)))
+    for kind in dict.fromkeys(kind for kind, _ in found):
+        first = found.get((kind, numbers[0])) or found["any", numbers[0]]
+        for number in numbers:
+            rows = found.get((kind, number))
+            if not rows:
+                continue
+            ratio = statistics.median(a.rate / b.rate for a, b in zip(rows, first, strict=True))
+            cells = (
+                kind,
+                number,
+                f"{median(rows, lambda row: row.rate):,.0f}",
+                f"{ratio:.2f}",
+                f"{median(rows, lambda row: row.list_late):.0f} ms",
+                f"{median(rows, lambda row: row.answer_late):.0f} ms",
+                f"{median(rows, lambda row: row.busiest):.0%}",
+                f"{median(rows, lambda row: row.cost):,.0f}",
+                f"{median(rows, lambda row: row.database):,.0f}",
+                f"{median(rows, lambda row: row.asking):,.0f}",
+                f"{median(rows, lambda row: row.refused):.0f}",
+            )
+            print("".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True)))
+
+
+def show_ratio(found):
+    """How these workers compare with those of the other checkout, turn by turn."""
+    for kind, number in [name for name in found if (f"{name[0]}, others", name[1]) in found]:
+        pairs = list(zip(found[kind, number], found[f"{kind}, others", number], strict=True))
+        for what, ratios in (
+            ("pairs a second", [here.rate / other.rate for here, other in pairs]),
+            ("less processor time a pair", [other.cost / here.cost for here, other in pairs]),
+        ):
+            words = f"{statistics.median(ratios):.2f} times ({min(ratios):.2f} to {max(ratios):.2f})"
+            print(f"{kind}, {number} workers, these against the others, {len(pairs)} turns: {words} {what}")
+
+
+def predict(found, numbers, enough, cores):
+    """What workers could do with a core each, by what a pair more takes of them: it needs no core for each."""
+    print("\nwith a core for each worker: workers x (1 s - idle) / what a pair more takes of all workers")
+    for kind in KINDS[:2]:
+        pairs = {}
+        for number in [number for number in numbers if (kind, number) in found]:
+            each, idle = (
+                median(found[kind, number], value) for value in (lambda row: row.each, lambda row: row.idle)
+            )
+            pairs[number] = number * (1.0 - idle) / each * 1e6
+            words = f"{number} x (1 - {idle:.3f}) / {each:,.0f} us = {pairs[number]:,.0f} pairs a second"
+            print(f"  {kind}: {words}, {pairs[number] / pairs[numbers[0]]:.2f} to one")
+    last = numbers[-1]
+    if ("other", last) in found:
+        own, other = (median(found[kind, last], lambda row: row.each) for kind in ("owner", "other"))
+        idle = median(found["owner", last], lambda row: row.idle)
+        print(f"by what passing on takes, {other - own:,.0f} us a pair of which both requests are, {last} workers:")
+        for number in (2, 4, 8):
+            each = own + (1.0 - 1.0 / number) * (other - own)
+            words = f"{number} x (1 - {idle:.3f}) / ({own:,.0f} + {number - 1}/{number} x {other - own:,.0f}) us"
+            rate = number * (1.0 - idle) / each * 1e6
+            print(f"  any: {words} = {rate:,.0f} pairs a second, {number * own / each:.2f} to one")
+    cost = median(found["any", last], lambda row: row.database)
+    if cost:
+        where = f"{cores} cores" if enough else "a core"
+        print(f"the database: at most {(cores if enough else 1) * 1e6 / cost:,.0f} pairs a second on {where}")
+
+
+def show_more(more, numbers):
+    """What `measure_more` found, by name and number of workers."""
+    for name, what in (
+        ("hot", "lists of one busy board a second"),
+        ("batch", f"answers a second in batches of {BATCH}"),
+        ("observe", "observed lists a second"),
+        ("history", f"past clicks a second, {PAST} in a request"),
+    ):
+        rows = [more[number][name] for number in numbers]
+        cells = [
+            f"{number}: {row.rate:,.0f} ({row.rate / rows[0].rate:.2f}; {row.cost:,.0f} us)"
+            for number, row in zip(numbers, rows, strict=True)
+        ]
+        print(f"{what}, by workers (to the first; processor time of workers each): {', '.join(cells)}")
+    for number in numbers:
+        still, moving = (more[number][name].list_late for name in ("still", "moving"))
+        words = f"99 % of lists, {number} workers: {still:.0f} ms, while one more comes {moving:.0f} ms"
+        print(f"{words}, {moving / still:.1f} times as long")
 
 
 if __name__ == "__main__":

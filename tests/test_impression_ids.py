@@ -66,6 +66,9 @@ def test_what_is_sealed_is_opened(shown, room, query):
         if last != text[-1]:
             with pytest.raises(sr.Refused):
                 open_sealed(text[:-1] + last, KEY)
+    for other in (text + "=", text + "====", "+" * 4 + text, text[:8] + "====" + text[8:]):
+        with pytest.raises(sr.Refused):
+            open_sealed(other, KEY)
     with pytest.raises(sr.Refused):
         open_sealed(text, Signer(b"secret", "client"))
 

@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import http.client
 import os
 import random
 import signal
+import socket
 import threading
 import time
 import urllib.request
@@ -26,6 +28,7 @@ from steadyrank.service.worker.ownership import LEASE, MOVED_AT_ONCE, plan
 from steadyrank.service.worker.recovery import rebuild
 from steadyrank.service.worker.replicas import MOST_AGE
 from steadyrank.service.worker.worker import Worker
+from test_service_direct import ODD
 from test_stores import Crowd, Database, counted
 
 KILLS = int(os.environ.get("STEADYRANK_KILLS", "2"))
@@ -54,6 +57,15 @@ def url(database, monkeypatch):
 def rows(url, query):
     with psycopg.connect(url) as connection:
         return connection.execute(query).fetchall()
+
+
+def exchange(port, request):
+    """Code and content of what a worker says to a request."""
+    with contextlib.closing(socket.create_connection(("127.0.0.1", port), timeout=30)) as connection:
+        connection.sendall(request)
+        answer = http.client.HTTPResponse(connection, method=request.split()[0].decode())
+        answer.begin()
+        return answer.status, answer.read()
 
 
 def everything(url):
@@ -545,10 +557,20 @@ def test_requests_for_boards_of_several_owners_are_answered_by_any_worker(url, t
         said = client.ubi([*queries, *clicks])
         assert (said["lists"], said["clicks"], said["refused"]) == (4, 1, {"404": 1})
         assert [message["row"] for message in said["messages"]] == ["row 5"]
-        clients[0].delete_board(BOARDS[3])
-        with pytest.raises(sr.Refused, match="no board"):
-            clients[1].rank(BOARDS[3])
-        clients[1].put_board(BOARDS[3], items=ITEMS, length=4, settle=0)
+    by_link = 'steadyrank_passed_on_total{by="link"}'
+    for server, client in zip(servers, clients, strict=True):  # from here on over a connection that is there
+        wait_until(lambda: [client.rank(board) for board in BOARDS] and metric(server, by_link) > 0)  # noqa: B023
+    passed = sum(metric(server, by_link) for server in servers)
+    for why, request in ODD.items():
+        for board in BOARDS:
+            told = [exchange(server.port, request.replace(b"/b/", b"/%b/" % board.encode())) for server in servers]
+            assert told[0] == told[1], why
+            assert told[0][0] >= 400, why
+    assert sum(metric(server, by_link) for server in servers) > passed
+    clients[0].delete_board(BOARDS[3])
+    with pytest.raises(sr.Refused, match="no board"):
+        clients[1].rank(BOARDS[3])
+    clients[1].put_board(BOARDS[3], items=ITEMS, length=4, settle=0)
     assert [server.stop() for server in servers] == [0, 0]
     for board in BOARDS:
         assert replayed(url, board)

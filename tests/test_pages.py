@@ -83,8 +83,6 @@ NOT_FROM_EVIDENCE = {
             "| first list: median, 99 % | SIGTERM |",
             "bench/boards.py",
         ),
-        ("| asked | 1 | 2 | 4 | 8 |", "timing: bench/workers.py"),
-        ("| | figure | where it is from |", "timing: bench/workers.py"),
         ("| option | default | what it bounds |", "no measurement: options"),
     ],
     "performance.md": [
@@ -149,6 +147,11 @@ NOT_FROM_EVIDENCE = {
     ],
     "steadyrank-measured.md": [
         (
+            "| false visits | sampler told their share and what they click | sampler told their share "
+            "| `SteadyRank`, told nothing | its regret over that of the sampler told the share |",
+            "bench/limits.py",
+        ),
+        (
             "| weight of the inverted view | honest | spread | `OtherTaste` reversed "
             "| permuted | the others, worst |",
             "prototypes",
@@ -169,6 +172,11 @@ NOT_FROM_EVIDENCE = {
         ("| clicks | least | next | `SteadyRank` | `CascadeTS` | `Random` |", "the study click-models, a first look"),
         ("| 15 % of the visits are false | mean | worst |", "bench/click_models.py"),
         ("| setting | default | what |", "no measurement: settings"),
+    ],
+    "workers.md": [
+        ("| asked | workers | before | now | times less, of each turn |", "timing: bench/workers.py"),
+        ("| asked | 1 | 2 | 4 | 8 |", "timing: bench/workers.py"),
+        ("| | figure | where it is from |", "timing: bench/workers.py"),
     ],
 }
 

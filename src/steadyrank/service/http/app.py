@@ -34,6 +34,7 @@ from .bodies import encode as _encode
 from .connections import ANSWER
 from .forwarding import PATIENCE, Forwarder, is_passed_on, replayed
 from .limits import Limits
+from .links import Links
 from .metrics import Metrics
 from .openapi import FILE_TYPE
 from .rank_routes import rank_from_copy
@@ -48,10 +49,11 @@ _MOVING = 0.3  # seconds in which a list of a board that moves is waited for: th
 _STUCK = 0.75  # seconds until an owner that gives no list is taken for gone
 _PART = 1 << 18  # bytes of a file sent at a time
 _LARGE_AT_ONCE = 2  # requests of a route with a body so long that it waited on the disk
-_ANY_ORIGIN = {"access-control-allow-origin": "*"}  # an impression id proves itself; no cookie and no key is read
+ANY_ORIGIN = {"access-control-allow-origin": "*"}  # an impression id proves itself; no cookie and no key is read
+_JSON = b"content-type: application/json\r\n"
 _NOT_WRITABLE = "the store is away, or its disk is full or read-only: the server's log says why"
 _NO_MEMORY = "the server has too little memory for this: ask for less at a time, or give it more"
-_PREFLIGHT = _ANY_ORIGIN | {
+_PREFLIGHT = ANY_ORIGIN | {
     "access-control-allow-methods": "POST",
     "access-control-allow-headers": "content-type, authorization",
     "access-control-max-age": "86400",
@@ -85,6 +87,23 @@ def refuse(code: int, message: str, headers: Mapping[str, str]) -> tuple[int, di
     return code, extra, _encode(ErrorOut(code=code, message=message))
 
 
+def refusal_of(failure: Exception, route: str, headers: Mapping[str, str]) -> tuple[int, dict[str, str], bytes]:
+    """What a request to a route is told that failed; what is no fault of its own goes into the log."""
+    match failure:
+        case Refused():
+            return refuse(failure.code, str(failure), headers)
+        case Unavailable():
+            log.debug("refused", extra={"fields": {"why": str(failure)}})
+            return refuse(503, str(failure) if isinstance(failure, Outdated) else AWAY, headers)
+        case Unreadable():
+            return refuse(503, str(failure), headers)
+        case MemoryError():
+            log.error("too little memory for a request", extra={"fields": {"route": route}}, exc_info=failure)
+            return refuse(503, _NO_MEMORY, headers)
+    log.error("a request failed", extra={"fields": {"route": route}}, exc_info=failure)
+    return refuse(500, "an error of the server; its log says more", headers)
+
+
 def error(code: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
     """A refusal as a response."""
     code, extra, content = refuse(code, message, headers or {})
@@ -107,12 +126,13 @@ class Service:
         self.worker, self.limits, self._webhook = worker, limits, webhook
         self.bodies = Bodies(limits.unfinished_bytes)
         self.forwarder = Forwarder(worker, self.bodies)
+        self.links = None if worker.ownership is None else Links(worker.ownership)
         self._upkeep, self._every, self._background = upkeep, every, background
         self._not_started = ""  # why, once it is known
         self.auth = Auth(lambda: worker.keys, token, worker.clock)
         self.metrics = Metrics(worker, webhook)
 
-    def app(self) -> "_Front":
+    def app(self) -> Starlette:
         """An ASGI application; the worker starts with it and reads its log in the background."""
         paths = [
             Path(
@@ -132,7 +152,7 @@ class Service:
         ]
         app = Starlette(routes=paths, lifespan=self._lifespan, exception_handlers={HTTPException: _unknown})
         app.router.redirect_slashes = False  # a path that was shortened on its way must not mean something else
-        return _Front(app, self)
+        return app
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -148,6 +168,8 @@ class Service:
             if self.worker.ready:
                 await self.worker.stop()
             self.forwarder.peers.close()
+            if self.links is not None:
+                self.links.close()
             log.info("stopped")
 
     async def _start(self) -> None:
@@ -205,27 +227,6 @@ def board_in(path: Mapping[str, str]) -> str:
     return path.get("board") or path.get("collection", "")
 
 
-class _Front:
-    """Leads to the two routes that are asked all the time without a search; all others go through Starlette."""
-
-    def __init__(self, app: Starlette, service: Service) -> None:
-        self._app, self.router = app, app.router
-        hot = [route for route in ROUTES if route.path.endswith(("}/rank", "}/feedback"))]
-        # by what the path says there is: boards or collections, and what is asked of it
-        self._hot = {(*route.path.split("/")[2::2],): _Endpoint(service, route) for route in hot}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] == "POST":
-            parts = scope["path"].split("/")
-            endpoint = self._hot.get((parts[2], parts[4])) if len(parts) == 5 and parts[1] == "v1" else None
-            if endpoint is not None:
-                scope["path_params"] = {"board": parts[3]}
-                scope["endpoint"] = endpoint
-                await endpoint(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
-
-
 class _Endpoint:
     """One route as a bare ASGI application: a good half of a request's time would go into objects around it."""
 
@@ -241,7 +242,7 @@ class _Endpoint:
             one.run for one in ROUTES if one.path.startswith(BOARDS)
         }
         self._anywhere = route.path in (BOARDS, COLLECTIONS, UBI, INGEST)
-        self._headers = _ANY_ORIGIN if route.scope == "public" else {}
+        self._headers = ANY_ORIGIN if route.scope == "public" else {}
         self._lists = route.path.endswith("/rank")
         # what may be sent twice without harm
         self._again = route.method in ("GET", "PUT") or route.path.endswith(("/rank", "/feedback"))
@@ -258,6 +259,7 @@ class _Endpoint:
             if board and not self._service.worker.is_served(board):
                 passed = await (self._pass_on_list if self._lists else self._pass_on)(board, scope, receive, send)
                 if isinstance(passed, int):
+                    self._service.metrics.passed_on["http"] += 1
                     self._service.metrics.count(self.name, passed, time.perf_counter() - begin)
                     return
                 receive, answer = (passed, None) if callable(passed) else (receive, passed)
@@ -265,19 +267,8 @@ class _Endpoint:
                 with self._service.worker.answering(board):
                     answer = await self._answer(scope, receive)
             content = answer if isinstance(answer, File | Parts) else _encode(answer)
-        except Refused as refusal:
-            code, extra, content = refuse(refusal.code, str(refusal), self._headers)
-        except Unavailable as away:
-            log.debug("refused", extra={"fields": {"why": str(away)}})
-            code, extra, content = refuse(503, str(away) if isinstance(away, Outdated) else AWAY, self._headers)
-        except Unreadable as damage:
-            code, extra, content = refuse(503, str(damage), self._headers)
-        except MemoryError:
-            log.exception("too little memory for a request", extra={"fields": {"route": self._route.path}})
-            code, extra, content = refuse(503, _NO_MEMORY, self._headers)
-        except Exception:
-            log.exception("a request failed", extra={"fields": {"route": self._route.path}})
-            code, extra, content = refuse(500, "an error of the server; its log says more", self._headers)
+        except Exception as failure:
+            code, extra, content = refusal_of(failure, self._route.path, self._headers)
         await _send(scope, send, code, extra, content)
         self._service.metrics.count(self.name, code, time.perf_counter() - begin)
 
@@ -289,7 +280,7 @@ class _Endpoint:
     async def _pass_on_list(self, board: str, scope: Scope, receive: Receive, send: Send) -> Any:
         """The same for a list, or one from a copy of the board: if there is one, or if the owner does not answer."""
         replicas = self._service.worker.replicas
-        headers = read_headers(list(scope["headers"]))
+        headers = read_headers(scope["headers"])
         known = self._service.auth.opens(headers, self._route.scope, board)
         if replicas is None or not known or is_passed_on(scope["headers"]):
             return await self._pass_on(board, scope, receive, send)
@@ -327,6 +318,7 @@ class _Endpoint:
         board = board_in(path)
         elsewhere = None if board else service.forwarder.elsewhere(scope["headers"])
         headers = read_headers(scope["headers"])
+        scope["headers"].clear()  # all else is let go: a body that never ends must not hold it
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"))) if route.query else {}
         part = path.get("item", "") or path.get("client", "") or path.get("number", "")
         who = HERE
@@ -379,7 +371,7 @@ async def _send(scope: Scope, send: Send, code: int, extra: Mapping[str, str], c
         await _send_file(send, content)
         return
     at_once = scope["extensions"].get(ANSWER) if "extensions" in scope else None
-    if isinstance(content, bytes) and at_once is not None and at_once(code, _lines(tuple(extra.items())), content):
+    if isinstance(content, bytes) and at_once is not None and at_once(code, lines_of(extra), content):
         return
     parts = [content] if isinstance(content, bytes) else content.content
     size = sum(map(len, parts))
@@ -391,10 +383,14 @@ async def _send(scope: Scope, send: Send, code: int, extra: Mapping[str, str], c
     await send({"type": "http.response.body", "body": parts[-1]})
 
 
+def lines_of(extra: Mapping[str, str]) -> bytes:
+    """Headers of an answer in JSON as lines of text."""
+    return _lines(tuple(extra.items())) if extra else _JSON
+
+
 @functools.lru_cache(100)
 def _lines(extra: tuple[tuple[str, str], ...]) -> bytes:
-    """Headers of an answer in JSON as lines of text."""
-    return "".join(f"{name}: {value}\r\n" for name, value in (("content-type", "application/json"), *extra)).encode()
+    return _JSON + "".join(f"{name}: {value}\r\n" for name, value in extra).encode()
 
 
 async def _send_file(send: Send, file: File) -> None:

@@ -6,7 +6,7 @@ import hmac
 import ipaddress
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from ...core.refusals import Refused
@@ -29,15 +29,14 @@ _READ = frozenset(
 _LONGEST_VALUE = 1_000  # characters of a header that are kept; keys and addresses have fewer
 
 
-def read_headers(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
-    """The beginnings of the headers that are read. All else is let go: a body that never ends must not hold it."""
+def read_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """The beginnings of the headers that are read."""
     found = {}
     for name, value in headers:
         if name in _READ:
             found[name.decode("latin-1")] = value[:_LONGEST_VALUE].decode("latin-1")
         elif name.startswith(b"x-forwarded-"):
             found["x-forwarded-"] = ""  # that there is one says enough
-    headers.clear()
     return found
 
 

@@ -157,6 +157,8 @@ class _Connection(asyncio.Protocol):
 
     async def ask(self, head: bytes, body: bytes | Held) -> "asyncio.Future[Reply]":
         """Send a request; a future of its answer."""
+        if self._transport.is_closing():  # it will be told soon
+            raise NotReached(sent=False)
         self._head = asyncio.get_running_loop().create_future()
         self._headers, self._complete = [], False
         if isinstance(body, bytes):
@@ -340,7 +342,7 @@ class Forwarder:
         if is_passed_on(headers):
             ownership.look_soon()
             raise Refused(MISDIRECTED, "another worker owns the board")
-        body = await self._bodies.receive(receive, read_headers(list(headers)), most)
+        body = await self._bodies.receive(receive, read_headers(headers), most)
         query = scope["query_string"]
         target = (scope.get("raw_path") or scope["path"].encode()) + (b"?" + query if query else b"")
         request = _Request(scope["method"], target, headers, body, again, public)

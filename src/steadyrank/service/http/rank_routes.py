@@ -12,7 +12,6 @@ from msgspec import UNSET, UnsetType
 from ...core.refusals import Refused
 from ...live import answers
 from ...live.answers import fresh, without
-from ...live.features import Values
 from ...live.impression_buffer import MOST_KINDS
 from ..board import events
 from ..board.checks import as_logged
@@ -20,7 +19,7 @@ from ..board.schema import Schema
 from ..storage import Unavailable
 from ..worker import rank_and_answer
 from ..worker.board_session import BoardSession
-from ..worker.impression_ids import FORGED
+from ..worker.impression_ids import FORGED, ImpressionId
 from ..worker.listing import Found
 from ..worker.rank_and_answer import check_theirs
 from ..worker.replicas import Replicas
@@ -152,15 +151,23 @@ _AWAY = BatchRowOut(code=503, message=AWAY)
 async def rank(call: Call) -> RankOut:
     """A list of items, and an id to answer it with."""
     body: RankIn = call.body
-    _check(body)
-    session, some, theirs, skipped = call.worker.find_board(call.board), body.candidates, body.theirs, 0
+    check_rank(body)
+    session = call.worker.find_board(call.board)
+    if body.unknown == "add":
+        await _add_unknown(call, session)
+    return make_list(call.worker, session, body)
+
+
+def make_list(giver: Worker | Replicas, session: BoardSession, body: RankIn) -> RankOut:
+    """A list of items, and an id to answer it with, of a board or of a copy of it; nothing is added to the board."""
+    some, theirs, skipped = body.candidates, body.theirs, 0
     visit = known_of_visit(session, body.features, body.segment)
     if theirs is not None:
         check_theirs(session, theirs, body.client)
-    if body.unknown != "refuse":
-        some, theirs, skipped = await _known(call, session, some, theirs, visit)
+    if body.unknown == "skip":
+        some, theirs, skipped = _without_unknown(session, some, theirs)
     impression, items, expires = rank_and_answer.rank(
-        call.worker, session, some, body.length, body.client, body.cohort, theirs, visit
+        giver, session, some, body.length, body.client, body.cohort, theirs, visit
     )
     return RankOut(impression=impression, items=items, expires=expires, skipped=skipped or UNSET)
 
@@ -175,26 +182,25 @@ def list_for(worker: Worker | Replicas, session: BoardSession, body: QueryRankIn
     return RankOut(impression=impression, items=items, expires=expires)
 
 
-def rank_from_copy(replicas: Replicas, board: str, body: RankIn | QueryRankIn) -> RankOut | None:
-    """The same from a copy of another worker's board; None where the owner has to: to mix lists, or to add items."""
-    session = replicas.find_board(board)
-    if body.theirs is not None or (session.keys is not None) != isinstance(body, QueryRankIn):
+def list_now(giver: Worker | Replicas, session: BoardSession, body: RankIn | QueryRankIn) -> RankOut | None:
+    """A list of a board or of a collection; None if items are to be added first, or if it is the other of these."""
+    if (session.keys is not None) != isinstance(body, QueryRankIn):
         return None
     if isinstance(body, QueryRankIn):
-        return list_for(replicas, session, body)
-    if body.unknown == "add":
-        return None
-    _check(body)
-    some, skipped = body.candidates, 0
-    visit = known_of_visit(session, body.features, body.segment)
-    if body.unknown == "skip":
-        some, _, skipped = _without_unknown(session, some, None)
-    who = body.length, body.client, body.cohort
-    impression, items, expires = rank_and_answer.rank(replicas, session, some, *who, features=visit)
-    return RankOut(impression=impression, items=items, expires=expires, skipped=skipped or UNSET)
+        if body.theirs is not None:
+            check_theirs(session, body.theirs, body.client)
+        return list_for(giver, session, body)
+    check_rank(body)
+    return None if body.unknown == "add" else make_list(giver, session, body)
 
 
-def _check(body: RankIn) -> None:
+def rank_from_copy(replicas: Replicas, board: str, body: RankIn | QueryRankIn) -> RankOut | None:
+    """The same from a copy of another worker's board; None also where the owner has to: to mix lists."""
+    session = replicas.find_board(board)
+    return None if body.theirs is not None else list_now(replicas, session, body)
+
+
+def check_rank(body: RankIn) -> None:
     """Refuse what is wrong in itself."""
     check_sender(body.client, body.cohort)
     answers.check_candidates(body.candidates)
@@ -211,23 +217,22 @@ def _without_unknown(
     return some, [item for item in theirs or () if item not in gone] or None, len(gone)
 
 
-async def _known(
-    call: Call, session: BoardSession, some: list[str] | None, theirs: list[str] | None, visit: Values | None
-) -> tuple[list[str] | None, list[str] | None, int]:
-    """Candidates and the caller's list, as far as they are items by now, and how many names were left out.
+async def _add_unknown(call: Call, session: BoardSession) -> None:
+    """Add candidates, and items of the caller's list, that are none of the board yet; it takes the scope for that.
 
-    Who adds items needs the scope for it.
+    Whatever is to be refused adds nothing.
     """
-    if call.body.unknown == "skip":
-        return _without_unknown(session, some, theirs)
-    others = fresh([*(some or ()), *(theirs or ())], session.board.learner_state.slots)
+    body: RankIn = call.body
+    if body.theirs is not None:
+        check_theirs(session, body.theirs, body.client)
+    visit = known_of_visit(session, body.features, body.segment)
+    others = fresh([*(body.candidates or ()), *(body.theirs or ())], session.board.learner_state.slots)
     if others:
-        rank_and_answer.places(session, call.body.length)  # what is refused adds nothing
+        rank_and_answer.places(session, body.length)
         session.board.learner_state.features.check_visit(visit)
         call.may("observe", session.name)
         check_items(others)
         await add_new(call.worker, session, others, by_lists=True)
-    return some, theirs, 0
 
 
 def check_number(what: str, items: list[str] | None) -> None:
@@ -270,7 +275,7 @@ async def _answer(call: Call, name: str, body: FeedbackIn) -> str:
     try:
         return await _answer_known(call, name, body)
     except Refused as refusal:
-        if refusal.code not in (403, 404):
+        if not may_pass(refusal):
             raise
     await call.worker.look_at_log()
     try:
@@ -292,19 +297,49 @@ async def _answer_known(call: Call, name: str, body: FeedbackIn) -> str:
         session = call.worker.find_board(name)
         if session.resealing is not None and not session.resealing.done():
             await asyncio.shield(session.resealing)
-        shown = session.seals.open(body.impression, call.worker.clock())
-        if not session.board.config.public_feedback:
-            call.may("feedback", session.name)
-        if session.board.config.bind_client and not session.is_client(body.client, shown.client):
-            raise Refused(403, "the list was given to another client: name that one, as when the list was asked for")
+        shown = shown_list(call.worker, session, body, call.may)
         return await rank_and_answer.answer(call.worker, session, shown, said(body))
+
+
+def shown_list(
+    worker: Worker, session: BoardSession, body: FeedbackIn, may: Callable[[str, str], object]
+) -> ImpressionId:
+    """The list that is answered; refused where the id is not the board's, or not for who sent the answer."""
+    shown = session.seals.open(body.impression, worker.clock())
+    if not session.board.config.public_feedback:
+        may("feedback", session.name)
+    if session.board.config.bind_client and not session.is_client(body.client, shown.client):
+        raise Refused(403, "the list was given to another client: name that one, as when the list was asked for")
+    return shown
+
+
+def answer_now(
+    worker: Worker, session: BoardSession, body: FeedbackIn, may: Callable[[str, str], object]
+) -> str | asyncio.Future[str] | None:
+    """The outcome of an answer to a board in memory, or a future of it; None if it has to wait for anything else."""
+    if session.resealing is not None and not session.resealing.done():
+        return None
+    shown = shown_list(worker, session, body, may)
+    if shown.key in session.answering or rank_and_answer.has_new_items(session, shown):
+        return None
+    return rank_and_answer.put_answer(worker, session, shown, said(body))
+
+
+def may_pass(failure: Exception) -> bool:
+    """Whether an answer was refused for what the log may say otherwise by now: no board here has signed its id."""
+    return isinstance(failure, Refused) and failure.code in (403, 404)
 
 
 async def feedback(call: Call) -> FeedbackOut:
     """Answer an impression: once; the same answer again is a duplicate, another one is refused."""
     outcome = await _answer(call, call.board, call.body)
-    session = call.worker.boards.get(call.board) if outcome == "waiting" else None
-    return FeedbackOut(outcome=outcome, says=UNSET if session is None else waits(session.board.settle))
+    session = call.worker.boards.get(call.board)
+    return outcome_of(outcome, None if session is None else session.board.settle)
+
+
+def outcome_of(outcome: str, settle: float | None) -> FeedbackOut:
+    """An outcome, and in words when an answer that waits is learnt from; None: that is not known."""
+    return FeedbackOut(outcome=outcome, says=waits(settle) if outcome == "waiting" and settle is not None else UNSET)
 
 
 def waits(seconds: float) -> str:

@@ -33,6 +33,7 @@ from ..worker.worker import MOST_AWAKE, Worker
 from .app import Service
 from .auth import loopback
 from .connections import Connections, allow_files, return_memory
+from .direct import Direct
 from .limits import Limits
 
 log = logging.getLogger("steadyrank.service")
@@ -62,7 +63,7 @@ def serve(
     handler.setFormatter(_Lines())
     level = logging.INFO if background is None else logging.WARNING
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    begin_tracing()
+    traces = begin_tracing()
     if not loopback(address) and would_be_new(url):  # asked before it is opened, which would make it
         raise ValueError(_without_keys(address, url))
     try:
@@ -101,7 +102,7 @@ def serve(
         token=token,
         webhook=None if webhook is None else Webhook(*webhook, clock=worker.clock),
     )
-    connections = Connections(limits)
+    connections = Connections(limits, None if traces else Direct(service))  # a trace goes with a task
     config = uvicorn.Config(
         traced(service.app()),
         http=connections.protocol,  # type: ignore[arg-type]  # uvicorn only calls it

@@ -320,7 +320,8 @@ def _own_list(call: Call, session: BoardSession, id_: str) -> ImpressionId | Non
 async def _answer_own(call: Call, session: BoardSession, entry: _Entry, shown: ImpressionId, count: Count) -> None:
     """Clicks in a list of ours, which is called by its impression id; the list itself is known."""
     count.duplicates += entry.query is not None
-    items = await rank_and_answer.items_of(call.worker, session, shown, list(entry.clicks))
+    await rank_and_answer.look_for_items(call.worker, session, shown)
+    items = rank_and_answer.items_of(session, shown, list(entry.clicks))
     clicked = _clicked(entry, items, count)
     if clicked:
         outcome = await rank_and_answer.answer(call.worker, session, shown, _said(items, clicked))

@@ -2,18 +2,29 @@
 
 import contextlib
 import errno
+import functools
+import itertools
 import os
 import pathlib
+import select
 import sqlite3
+import struct
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+import numpy as np
 
 from .store import Unavailable, Unwritable
 
 Row = tuple[Any, ...]
+Query: TypeAlias = tuple[str, Sequence[Any]]  # a statement, and its parameters
 Value = TypeVar("Value")
 _AT_ONCE = 500  # rows in a statement
-_ARRAYS = {int: "bigint[]", float: "float8[]", bytes: "bytea[]", str: "text[]"}  # of PostgreSQL
+# of PostgreSQL: names and numbers of types, the head of an array in binary form, and the size of an element
+_KINDS = {int: ("bigint", 20), float: ("float8", 701), bytes: ("bytea", 17), str: ("text", 25)}
+_ARRAY, _SIZE = struct.Struct(">iiiii"), struct.Struct(">i")
+_READERS = {20: struct.Struct(">q").unpack, 701: struct.Struct(">d").unpack}  # by number of a type
+_GOOD, _SYNCED = (1, 2), 10  # states of a result: a statement was run; all that was sent is answered
 _STUCK = 2_000  # milliseconds after which a writer that was stopped in the middle of a transaction keeps no locks
 
 
@@ -31,6 +42,12 @@ class Database(Protocol):
 
     def write(self, query: str, *parameters: Any) -> list[Row]:
         """Run a statement inside a transaction; rows where it returns some."""
+
+    def read_several(self, *queries: Query) -> list[list[Row]]:
+        """Inside a transaction: the rows of statements that need nothing of one another."""
+
+    def put(self, query: Query) -> None:
+        """Inside a transaction: run a statement whose rows nobody needs, at the latest when it ends."""
 
     def transaction(self) -> contextlib.AbstractContextManager[None]:
         """All or nothing; writers take turns, and what is written is on the disk at the end."""
@@ -78,6 +95,14 @@ class Sqlite:
             raise _failure(error, str(error)) from error
 
     write = read
+
+    def read_several(self, *queries: Query) -> list[list[Row]]:
+        """The rows of each."""
+        return [self.read(text, *parameters) for text, parameters in queries]
+
+    def put(self, query: Query) -> None:
+        """At once."""
+        self.write(query[0], *query[1])
 
     def table(self, rows: Sequence[Row]) -> tuple[str, list[Any]]:
         """Rows as something to select from."""
@@ -134,8 +159,40 @@ def _failure(error: Exception, words: str, there: bool = False) -> Unavailable:
     return Unwritable(words) if on_disk else Unavailable(words)
 
 
+class Column(bytes):
+    """Values of one type as an array of PostgreSQL in its binary form: psycopg makes it a value at a time."""
+
+    kind: str  # of an element
+
+    @classmethod
+    def of(cls, values: Sequence[Any]) -> "Column":
+        """The array of some values, at least one; all are of the type that the first one has."""
+        kind, number = _KINDS[type(values[0])]
+        content: bytes
+        if kind == "bigint":
+            content = _eight_bytes(values, ">i8")
+        elif kind == "float8":
+            content = _eight_bytes(values, ">f8")
+        else:
+            texts = [value.encode() for value in values] if kind == "text" else values
+            content = b"".join([part for text in texts for part in (_SIZE.pack(len(text)), text)])
+        column = cls(_ARRAY.pack(1, 0, number, len(values), 1) + content)  # one dimension, no nulls, from place 1 on
+        column.kind = kind
+        return column
+
+
+def _eight_bytes(values: Sequence[Any], kind: str) -> bytes:
+    elements = np.empty(len(values), [("size", ">i4"), ("value", kind)])
+    elements["size"], elements["value"] = 8, values
+    return elements.tobytes()
+
+
 class Postgres:
-    """A server for many workers and machines."""
+    """A server for many workers and machines.
+
+    Inside a transaction, what can wait is sent together with what cannot: who writes events waits twice for a commit,
+    whatever is in it. That takes libpq's pipelines; those of psycopg take more time than they save.
+    """
 
     kinds: dict[str, str] = {"BYTES": "BYTEA", "WHOLE": "BIGINT", "REAL": "DOUBLE PRECISION"}  # noqa: RUF012
     tables_named = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ?"
@@ -147,6 +204,9 @@ class Postgres:
         except ImportError as error:
             raise ValueError("a PostgreSQL store needs: pip install 'steadyrank[postgres]'") from error
         self._error = psycopg.Error
+        self._queue: list[Query] = []  # of the transaction, not sent yet
+        self._prepared: dict[str, bytes] = {}  # names of statements by their text
+        self._names = itertools.count()  # what was prepared in a transaction that failed is there all the same
         try:
             self._db = psycopg.connect(
                 url,
@@ -157,7 +217,9 @@ class Postgres:
                 keepalives_interval=2,
                 keepalives_count=3,
                 tcp_user_timeout=10_000,
+                prepare_threshold=None,  # when psycopg forgets what it prepared, the server forgets what we did, too
             )
+            self._db.adapters.register_dumper(Column, _as_it_is())
             self._db.execute("SET statement_timeout = 60000")
             self._db.execute("SET synchronous_commit = on")
             self._db.execute("SET plan_cache_mode = force_custom_plan")  # tables grow: a plan of before may scan them
@@ -170,6 +232,7 @@ class Postgres:
     def read(self, query: str, *parameters: Any) -> list[Row]:
         """Rows."""
         try:
+            self._send_queue()
             cursor = self._db.execute(query.replace("?", "%s").encode(), parameters, binary=True)
             return cursor.fetchall() if cursor.description else []
         except self._error as error:
@@ -177,11 +240,23 @@ class Postgres:
 
     write = read
 
+    def read_several(self, *queries: Query) -> list[list[Row]]:
+        """The rows of each. Parameters are those of a `table`."""
+        self._queue += queries
+        try:
+            return self._send_queue()[-len(queries) :]
+        except self._error as error:
+            raise Unavailable(str(error)) from error
+
+    def put(self, query: Query) -> None:
+        """With what is sent next. Parameters are those of a `table`."""
+        self._queue.append(query)
+
     def table(self, rows: Sequence[Row]) -> tuple[str, list[Any]]:
         """Rows as something to select from; the same text for any number of them, so that it is parsed once."""
-        columns = list(map(list, zip(*rows, strict=True)))
-        arrays = ", ".join(f"?::{_ARRAYS[type(column[0])]}" for column in columns)
-        names = ", ".join(f"column{place}" for place in range(1, len(columns) + 1))
+        columns = [Column.of(values) for values in zip(*rows, strict=True)]
+        arrays = ", ".join([f"?::{column.kind}[]" for column in columns])
+        names = ", ".join([f"column{place}" for place in range(1, len(columns) + 1)])
         return f"unnest({arrays}) AS given ({names})", columns
 
     def time(self) -> float | None:
@@ -194,12 +269,20 @@ class Postgres:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing."""
+        """All or nothing. It begins with the first statement that is sent."""
+        self._queue = [("BEGIN", ())]
         try:
-            with self._db.transaction():
-                yield
-        except self._error as error:
-            raise Unavailable(str(error)) from error
+            yield
+            self._queue.append(("COMMIT", ()))
+            self._send_queue()
+        except BaseException as error:
+            self._queue = []
+            with contextlib.suppress(self._error):  # the first error is the one to tell of
+                if self._db.pgconn.transaction_status:
+                    self._db.pgconn.exec_(b"ROLLBACK")
+            if isinstance(error, self._error):
+                raise Unavailable(str(error)) from error
+            raise
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
@@ -209,9 +292,93 @@ class Postgres:
             self.read("SET LOCAL idle_in_transaction_session_timeout = 0")  # it locks nothing, and folds in between
             yield
 
+    def _send_queue(self) -> list[list[Row]]:
+        """Send all that waits in one go; the rows of each statement. After one that fails no other one is run."""
+        queue, self._queue = self._queue, []
+        if not queue:
+            return []
+        link = self._db.pgconn
+        fresh: dict[str, bytes] = {}
+        answered = []  # whether it is a statement that is answered, and not that it was prepared
+        link.enter_pipeline_mode()
+        try:
+            for text, columns in queue:
+                name = self._prepared.get(text) or fresh.get(text)
+                if name is None:
+                    name = fresh[text] = b"steadyrank_%d" % next(self._names)
+                    link.send_prepare(name, _numbered(text))
+                    answered.append(False)
+                link.send_query_prepared(name, columns, [1] * len(columns), 1)  # 1: binary, there and back
+                answered.append(True)
+            link.pipeline_sync()
+            found = self._results()
+        finally:
+            with contextlib.suppress(self._error):  # of a connection that is lost
+                link.exit_pipeline_mode()
+        self._prepared |= fresh
+        return list(itertools.compress(found, answered))
+
+    def _results(self) -> list[list[Row]]:
+        """The rows of all that was sent; if one of them failed, that is raised once all are answered."""
+        link, poll = self._db.pgconn, select.poll()
+        poll.register(link.socket, select.POLLIN | select.POLLOUT)
+        while link.flush():  # more than the other end takes at once: it may wait until its answers are read
+            poll.poll()
+            link.consume_input()
+        poll.modify(link.socket, select.POLLIN)
+        found: list[list[Row]] = []
+        failure: str | None = None
+        while True:
+            while link.is_busy():
+                poll.poll()  # other threads go on meanwhile
+                link.consume_input()
+            result = link.get_result()
+            if result is None:  # the end of one statement
+                if link.status:
+                    raise self._error("the connection is lost")
+            elif result.status == _SYNCED:
+                break
+            elif result.status in _GOOD:
+                found.append(_rows(result))
+            elif failure is None:
+                failure = result.get_error_message()
+        if failure is not None:
+            raise self._error(failure)
+        return found
+
     def close(self) -> None:
         """End the connection."""
         self._db.close()
+
+
+def _as_it_is() -> Any:
+    """How psycopg sends a column."""
+    from psycopg.adapt import Dumper
+    from psycopg.pq import Format
+
+    class AsItIs(Dumper):
+        format = Format.BINARY
+
+        def dump(self, obj: Column) -> bytes:
+            return obj
+
+    return AsItIs
+
+
+@functools.lru_cache(1_000)
+def _numbered(text: str) -> bytes:
+    """A statement with its parameters numbered, as the server has them."""
+    first, *others = text.split("?")
+    return (first + "".join(f"${number}{part}" for number, part in enumerate(others, 1))).encode()
+
+
+def _rows(result: Any) -> list[Row]:
+    """The rows of a result whose columns are whole numbers and times."""
+    if not result.ntuples:
+        return []
+    readers = [_READERS[result.ftype(place)] for place in range(result.nfields)]
+    places = list(enumerate(readers))
+    return [tuple([read(result.get_value(row, place))[0] for place, read in places]) for row in range(result.ntuples)]
 
 
 def parts(values: Sequence[Value]) -> Iterator[Sequence[Value]]:
@@ -221,10 +388,10 @@ def parts(values: Sequence[Value]) -> Iterator[Sequence[Value]]:
 
 
 def insert(db: Database, table: str, rows: Sequence[Row], conflict: str = "") -> None:
-    """Add rows, many in a statement: between statements a thread that writes lets the others go first."""
+    """Inside a transaction: add rows, many in a statement."""
     for part in parts(rows):
         given, values = db.table(part)
-        db.write(f"INSERT INTO {table} SELECT * FROM {given} WHERE TRUE {conflict}", *values)
+        db.put((f"INSERT INTO {table} SELECT * FROM {given} WHERE TRUE {conflict}", values))
 
 
 def connect(url: str) -> Database:

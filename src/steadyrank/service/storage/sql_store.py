@@ -30,7 +30,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from .sql import Database, Row, connect, insert, parts
+from .sql import Database, Query, Row, connect, insert, parts
 from .store import Act, Damaged, Fenced, Holding, Key, KnownBoard, LogEntry, Member, NewEntry, Numbers, Seal, Sender
 from .tables import check_format, prepare
 
@@ -111,15 +111,19 @@ class SqlStore:
 
     def _take_several(self, counts: Mapping[int, int]) -> dict[int, int]:
         """`_take_numbers` of several partitions, by partition."""
+        return self._checked(self._db.read_several(self._moving(counts))[0])
+
+    def _moving(self, counts: Mapping[int, int]) -> Query:
+        """What takes so many numbers of each of some partitions."""
         given, values = self._db.table([(partition, n * self.partitions) for partition, n in counts.items()])
-        rows = self._db.write(
-            f"UPDATE heads SET seq = seq + column2 FROM {given} WHERE partition = column1 "
-            "RETURNING partition, seq, format, fence",
-            *values,
-        )
-        check_format(rows[0][2])
-        self._check_fences((row[0], row[3]) for row in rows)
-        return {row[0]: int(row[1]) for row in rows}
+        text = f"UPDATE heads SET seq = seq + column2 FROM {given} WHERE partition = column1 "
+        return text + "RETURNING partition, seq, format, fence", values
+
+    def _checked(self, heads: Sequence[Row]) -> dict[int, int]:
+        """The last number of each partition by what `_moving` gave, unless its format or its fence is another one."""
+        check_format(heads[0][2])
+        self._check_fences((row[0], row[3]) for row in heads)
+        return {row[0]: int(row[1]) for row in heads}
 
     def _write_event(self, seq: int, board: int, at: float, body: bytes) -> None:
         insert(self._db, _EVENTS, [_event_row(seq, board, at, body)])
@@ -168,14 +172,17 @@ class SqlStore:
         before it had read of it are nobody's, -1, for they may be that client's.
         """
         step = self.partitions
-        counts = collections.Counter(row.board % step for row in rows)
+        counts = collections.Counter([row.board % step for row in rows])
+        known = _Clients(rows)
         with self._db.transaction():
-            last = self._take_several(counts)
+            heads, *found = self._db.read_several(self._moving(counts), *known.queries(self._db))
+            last = self._checked(heads)
+            numbers = known.number(found, at)
             following = {part: itertools.count(seq - (counts[part] - 1) * step, step) for part, seq in last.items()}
             seqs = [next(following[row.board % step]) for row in rows]
-            numbers = _number_clients(self._db, rows, at)
             bodies = (row.body(n) if callable(row.body) else row.body for row, n in zip(rows, numbers, strict=True))
             events = zip(seqs, (row.board for row in rows), itertools.repeat(at), bodies)
+            known.write(self._db, at)
             insert(self._db, _EVENTS, list(itertools.starmap(_event_row, events)))
         return seqs, numbers
 
@@ -685,67 +692,81 @@ def _checksum(content: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little", signed=True)
 
 
-def _number_clients(db: Database, rows: Sequence[NewEntry], at: float) -> list[Numbers]:
-    """The numbers of each row's client and cohorts, new ones if they have none yet; `_NOBODY` without a client.
+class _Clients:
+    """The clients and cohorts of some events that are to be written, and the numbers that they get.
 
-    To be called while no other transaction writes events of these boards. Nothing is remembered between calls: a
+    To be used while no other transaction writes events of these boards. Nothing is remembered between writes: a
     client that was forgotten meanwhile would come back under its old number. The same few statements for any number
     of boards.
     """
-    boards = _client_columns(db, sorted({row.board for row in rows if row.sender is not None}), at)
-    named = [row.sender is not None and _is_named(row.sender, boards.get(row.board)) for row in rows]
-    visits: collections.Counter[tuple[int, int]] = collections.Counter()
-    for row in itertools.compress(rows, named):
-        assert row.sender is not None
-        for who in filter(None, row.sender.hashes):
-            visits[row.board, who] += row.sender.visits
-    numbers = _known_clients(db, list(visits))
-    following = {board: itertools.count(given) for board, (given, _, _) in boards.items()}
-    fresh: dict[int, int] = {}  # by board: how many numbers it has given by now
-    for client in visits:
-        if client not in numbers:
-            numbers[client] = next(following[client[0]])
-            fresh[client[0]] = numbers[client] + 1
-    insert(db, "clients", [(*client, numbers[client], n, at) for client, n in visits.items()], _CLIENT_SEEN)
-    for part in parts(sorted(fresh.items())):
-        given, values = db.table(part)
-        db.write(f"UPDATE boards SET clients = column2 FROM {given} WHERE id = column1", *values)
-    nobody: dict[tuple[int, int], int] = {}
-    return [
-        ()
-        if row.sender is None
-        else tuple((numbers if has_name else nobody).get((row.board, who), _NOBODY) for who in row.sender.hashes)
-        for row, has_name in zip(rows, named, strict=True)
-    ]
+
+    def __init__(self, rows: Sequence[NewEntry]) -> None:
+        self._rows = rows
+        senders = [(row.board, row.sender) for row in rows if row.sender is not None]
+        self._boards = sorted({board for board, _ in senders})
+        self._asked = list({(board, who): None for board, sender in senders for who in sender.hashes if who})
+        self._numbers: dict[tuple[int, int], int] = {}  # by board and hash
+        self._visits: dict[tuple[int, int], int] = {}
+        self._given: dict[int, int] = {}  # by board that gives new numbers: how many it has given by now
+
+    def queries(self, db: Database) -> list[Query]:
+        """What has to be read: which numbers clients have, and of boards how many they gave, and by which event and
+        when a client was forgotten last."""
+        queries: list[Query] = []
+        for part in parts([(board,) for board in self._boards]):
+            given, values = db.table(part)
+            text = f"SELECT id, clients, forgotten, forgot FROM {given} CROSS JOIN boards WHERE id = column1"
+            queries.append((text, values))
+        for some in parts(self._asked):
+            given, values = db.table(some)
+            text = f"SELECT board, hash, number FROM {given} CROSS JOIN clients WHERE board = column1 "
+            queries.append((f"{text} AND hash = column2", values))
+        return queries
+
+    def number(self, found: Sequence[Sequence[Row]], at: float) -> list[Numbers]:
+        """The numbers of each event's client and cohorts by what was read: new ones if they have none yet, `_NOBODY`
+        without a name."""
+        middle = len(list(parts(self._boards)))
+        boards = {row[0]: row[1:] for rows in found[:middle] for row in rows}
+        self._numbers = {(row[0], row[1]): row[2] for rows in found[middle:] for row in rows}
+        result: list[Numbers] = []
+        for row in self._rows:
+            sender, board = row.sender, boards.get(row.board)
+            if sender is None:
+                result.append(())
+            elif board is None or not _is_named(sender, board[1], board[2], at):
+                result.append((_NOBODY,) * len(sender.hashes))
+            else:
+                result.append(tuple([self._number(row.board, who, board[0], sender) for who in sender.hashes]))
+        return result
+
+    def _number(self, board: int, who: int, given: int, sender: Sender) -> int:
+        """The number of a client or cohort, whose board had given so many before."""
+        if not who:
+            return _NOBODY
+        client = board, who
+        self._visits[client] = self._visits.get(client, 0) + sender.visits
+        number = self._numbers.get(client)
+        if number is None:
+            number = self._numbers[client] = self._given.get(board, given)
+            self._given[board] = number + 1
+        return number
+
+    def write(self, db: Database, at: float) -> None:
+        """Keep the new numbers, and who was seen."""
+        rows = [(board, who, self._numbers[board, who], n, at) for (board, who), n in self._visits.items()]
+        insert(db, "clients", rows, _CLIENT_SEEN)
+        for part in parts(sorted(self._given.items())):
+            given, values = db.table(part)
+            db.put((f"UPDATE boards SET clients = column2 FROM {given} WHERE id = column1", values))
 
 
-def _client_columns(db: Database, boards: Sequence[int], at: float) -> dict[int, tuple[int, int, float]]:
-    """Of some boards how many numbers they gave to clients, and by which event and when one was forgotten last."""
-    found = {}
-    for part in parts(boards):
-        table, values = db.table([(board,) for board in part])
-        query = f"SELECT id, clients, forgotten, forgot FROM {table} CROSS JOIN boards WHERE id = column1"
-        for board, given, forgotten, forgot in db.read(query, *values):
-            found[board] = int(given), int(forgotten), 0.0 if forgot > at + _AHEAD else forgot  # by a wrong clock
-    return found
+def _is_named(sender: Sender, forgotten: int, forgot: float, at: float) -> bool:
+    """Whether what somebody sent is still theirs, of a board that had a client forgotten by this event, at this time.
 
-
-def _is_named(sender: Sender, columns: tuple[int, int, float] | None) -> bool:
-    """Whether what somebody sent is still theirs: a board that is gone has no clients."""
-    if columns is None:
-        return False
-    _, forgotten, forgot = columns
-    return sender.since >= forgotten and (sender.time is None or sender.time >= forgot)
-
-
-def _known_clients(db: Database, clients: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
-    """Which numbers clients have, by board and hash."""
-    numbers: dict[tuple[int, int], int] = {}
-    for part in parts(clients):
-        given, values = db.table(part)
-        query = f"SELECT board, hash, number FROM {given} CROSS JOIN clients WHERE board = column1 AND hash = column2"
-        numbers |= {(row[0], row[1]): int(row[2]) for row in db.read(query, *values)}
-    return numbers
+    A time that is ahead was told by a wrong clock.
+    """
+    return sender.since >= forgotten and (sender.time is None or sender.time >= forgot or forgot > at + _AHEAD)
 
 
 def _forget_clients(db: Database, board: int, clients: Sequence[int]) -> list[tuple[int, int]]:

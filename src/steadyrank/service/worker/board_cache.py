@@ -297,8 +297,12 @@ class BoardCache:
         session = self.boards.get(name)
         if session is not None:
             session.users += 1
-            session.used = next(self._uses)
+            self.count_use(session)
         return session
+
+    def count_use(self, session: BoardSession) -> None:
+        """A board was asked for: the others are evicted before it."""
+        session.used = next(self._uses)
 
     def add_board(self, session: BoardSession) -> None:
         """A board is in memory from now on."""

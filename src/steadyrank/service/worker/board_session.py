@@ -84,7 +84,7 @@ class BoardSession:
         self.answers = Allowances()  # of each client in this minute
         self.lists = Allowances()
         self.lateness = Lateness()  # of answers, as this worker saw them
-        self.answering: dict[int, asyncio.Future[None]] = {}  # by key of the impression, until the log has its answer
+        self.answering: dict[int, asyncio.Future[Any]] = {}  # by key of the impression, until the log has its answer
         self._clients: dict[int, int] = {}  # numbers of clients by hash, as far as this worker has written them
         self._room: tuple[Any, int, int] = (None, 0, 0)  # features and how many kinds of cohorts it is for, and bytes
 
@@ -306,6 +306,10 @@ class Lateness:
         try:
             yield
         except Refused as refusal:
-            if refusal.code == 410:
-                self.count(True)
+            self.count_refusal(refusal)
             raise
+
+    def count_refusal(self, refusal: Refused) -> None:
+        """Count an answer that was refused, if that is because its list has expired."""
+        if refusal.code == 410:
+            self.count(True)

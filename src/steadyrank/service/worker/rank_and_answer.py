@@ -1,5 +1,6 @@
 """Give out a list, alone or mixed with the caller's own, and take its answer."""
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from ...comparison import interleaving
 from ...core.contract import ANYONE, Visit
 from ...core.refusals import Refused
-from ...live.answers import Answer, Given
+from ...live.answers import Given
 from ...live.collection.collection_state import ShownItems
 from ...live.features import Values
 from ...live.impression_buffer import MOST_KINDS
@@ -112,33 +113,50 @@ async def answer(worker: Worker, session: BoardSession, shown: ImpressionId, sai
     """Answer an impression; the outcome, once it is on the disk.
 
     The same impression is answered once at a time: what comes meanwhile waits, and costs nothing of its client's
-    allowance if it is the same answer. An answer beyond the allowance is refused with 429, and the log says that the
-    impression had one: it is not taken for one that nobody clicked.
+    allowance if it is the same answer.
     """
-    with session.lateness.refusals():
-        if shown.expires < worker.clock():
-            raise Refused(410, "the impression has expired")
-        wanted = [said.item] if isinstance(said.item, str) else []
-        given = said.to(await items_of(worker, session, shown, wanted))
-        async with session.alone(shown.key):
-            return await _answer(worker, session, shown, given)
+    await look_for_items(worker, session, shown)
+    while (before := session.answering.get(shown.key)) is not None:
+        await asyncio.wait([before])
+    outcome = put_answer(worker, session, shown, said)
+    try:
+        return outcome if isinstance(outcome, str) else await outcome
+    finally:
+        del outcome  # an error in it leads back to this frame, and so to the board
 
 
-async def items_of(worker: Worker, session: BoardSession, shown: ImpressionId, wanted: Sequence[str]) -> list[str]:
+def has_new_items(session: BoardSession, shown: ImpressionId) -> bool:
+    """Whether an item of a list is not known here: it was added at another worker a moment ago."""
+    return session.keys is None and max(shown.ranking) >= len(session.board.learner_state.names)
+
+
+async def look_for_items(worker: Worker, session: BoardSession, shown: ImpressionId) -> None:
+    """Read the log as far as it goes, where an item of a list is not known here."""
+    if has_new_items(session, shown):
+        await worker.catch_up()
+
+
+def items_of(session: BoardSession, shown: ImpressionId, wanted: Sequence[str]) -> list[str]:
     """The names of a list's items; in a collection, which has ids alone, of those that are wanted."""
     if session.keys is not None:
         if shown.of is None:
             raise Refused(403, FORGED)
         return session.keys.names(shown.of[1], wanted)
-    if max(shown.ranking) >= len(session.board.learner_state.names):
-        await worker.catch_up()  # an item was added at another worker a moment ago
-    state = session.board.learner_state
-    if max(shown.ranking) >= len(state.names):
+    if has_new_items(session, shown):
         raise Refused(422, NOT_OURS)
-    return state.items_at(shown.ranking)
+    return session.board.learner_state.items_at(shown.ranking)
 
 
-async def _answer(worker: Worker, session: BoardSession, shown: ImpressionId, answer: Answer) -> str:
+def put_answer(worker: Worker, session: BoardSession, shown: ImpressionId, said: Given) -> str | asyncio.Future[str]:
+    """The outcome of an answer where it is known already, else a future of it: once the answer is on the disk.
+
+    No other answer to the impression may be on its way. One beyond its client's allowance is refused with 429, and
+    the log says that the impression had one: it is not taken for one that nobody clicked.
+    """
+    if shown.expires < worker.clock():
+        session.lateness.count(True)
+        raise Refused(410, "the impression has expired")
+    given = said.to(items_of(session, shown, [said.item] if isinstance(said.item, str) else []))
     time = shown.expires - session.board.config.lifetime
     client, sender = session.board.impressions.client_of(shown.key), None
     if client is None and (shown.client or shown.cohorts):  # the list is not in the log yet, or never will be
@@ -147,19 +165,61 @@ async def _answer(worker: Worker, session: BoardSession, shown: ImpressionId, an
     who = time, ANYONE if client is None else client, dict.fromkeys(shown.cohorts, ANYONE) if sender else {}
     features = dict(shown.features) if client is None else {}
     of = ShownItems(*shown.of) if shown.of and client is None else None
-    event = events.Answered(*head, answer.positions, answer.examined, *who, _teams_of(session, shown), features, of)
-    outcome = session.board.known_outcome(event)
+    event = events.Answered(*head, given.positions, given.examined, *who, _teams_of(session, shown), features, of)
+    try:
+        outcome = session.board.known_outcome(event)
+    except Refused as refusal:
+        session.lateness.count_refusal(refusal)
+        raise
     if outcome is not None:
         return outcome
-    if not session.may_answer(shown.client, client, worker.monotonic()):
-        if not session.board.impressions.withheld(shown.key):
-            await worker.write_event(session, events.Withheld(*head, *who, features, of), sender)
+    if session.may_answer(shown.client, client, worker.monotonic()):
+        return _written(worker, session, shown, event, sender)
+    if session.board.impressions.withheld(shown.key):
         raise Refused(429, TOO_MANY if shown.client else TOO_MANY_UNNAMED)
-    try:
-        return await worker.write_event(session, event, sender)
-    except Unavailable:
-        session.answers.give_back(shown.client)
-        raise
+    return _withheld(worker, session, shown, events.Withheld(*head, *who, features, of), sender)
+
+
+def _written(
+    worker: Worker, session: BoardSession, shown: ImpressionId, event: events.Answered, sender: Sender | None
+) -> asyncio.Future[str]:
+    """An answer is written, and the board stays in memory meanwhile; a future of its outcome.
+
+    If it cannot be written, its client has used nothing up.
+    """
+
+    def done(written: asyncio.Future[str]) -> None:
+        del session.answering[shown.key]
+        session.users -= 1
+        error = None if written.cancelled() else written.exception()
+        if isinstance(error, Refused):
+            session.lateness.count_refusal(error)
+        elif isinstance(error, Unavailable):
+            session.answers.give_back(shown.client)
+
+    written = worker.put_event(session, event, sender)
+    session.answering[shown.key] = written
+    session.users += 1
+    written.add_done_callback(done)
+    return written
+
+
+def _withheld(
+    worker: Worker, session: BoardSession, shown: ImpressionId, event: events.Withheld, sender: Sender | None
+) -> asyncio.Future[str]:
+    """An answer is refused, once the log says that there was one."""
+    refused: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def done(written: asyncio.Future[str]) -> None:
+        del session.answering[shown.key]
+        error = None if written.cancelled() else written.exception()
+        if not refused.done():
+            refused.set_exception(error or Refused(429, TOO_MANY if shown.client else TOO_MANY_UNNAMED))
+
+    written = worker.put_event(session, event, sender)
+    session.answering[shown.key] = written
+    written.add_done_callback(done)
+    return refused
 
 
 def check_theirs(session: BoardSession, theirs: Sequence[str], client: str | None) -> None:

@@ -261,6 +261,14 @@ class Worker:
             raise Unavailable(f"another worker serves board {name!r}")
         return self.cache.find_board(name)
 
+    def find_served(self, name: str) -> BoardSession | None:
+        """A board in memory that this worker serves, which counts as asked for; None if no such is of this name."""
+        session = self.cache.boards.get(name)
+        if session is None or session.number % self.partitions not in self.served:
+            return None
+        self.cache.count_use(session)
+        return session
+
     def next_key(self) -> int:
         """A key for an impression: 63 bits, from a random start of this worker's own; never 0."""
         self._key = self._key % (2**63 - 1) + 1
@@ -271,11 +279,16 @@ class Worker:
         given = (self._key - self._first_key) % (2**63 - 1)
         return isinstance(event, events.ListShown) and 0 < (event.key - self._first_key) % (2**63 - 1) <= given
 
-    async def write_event(self, session: BoardSession, event: AnyEvent, sender: Sender | None = None) -> str:
-        """Write an event; its outcome once it is on the disk and applied."""
+    def put_event(self, session: BoardSession, event: AnyEvent, sender: Sender | None = None) -> asyncio.Future[str]:
+        """Write an event; a future of its outcome, once it is on the disk and applied."""
         session.check_served()
         future = self.log_writer.put_event(session.number, event, wait=True, sender=sender)
         assert future is not None
+        return future
+
+    async def write_event(self, session: BoardSession, event: AnyEvent, sender: Sender | None = None) -> str:
+        """Write an event; its outcome once it is on the disk and applied."""
+        future = self.put_event(session, event, sender)
         try:
             return await future
         finally:

@@ -18,6 +18,7 @@ NEAR = 0.3  # share of an interval's evidence that shows next to one of its edge
 CHANGE = 3.0  # nats a change of regime costs, beside log n
 MARGIN = 16  # parts beside a stretch, and the share of it, that may belong to it
 TRIED = 12  # stretches that may show the clearest change
+TRIED_WHERE_KNOWN = 4  # of a log whose items are seen often: what shows is clear, and each costs a pass
 SAME = 2  # times as long as a stretch that lies in it, and may be all of the same change: what is fitted already
 JOINED = 4  # of those, whose edges are tried with one another
 MOST_REGIMES = 6  # of a log; each costs a pass over a part of it
@@ -68,7 +69,7 @@ def regimes(units: Units, threads: int = 1, pulse: Callable[[], None] = lambda: 
 def _clearest(part: Stretch, cost: float) -> Bools | None:
     """Which parts of a stretch belong to the second of two regimes, by its clearest sudden change; None without."""
     fitted: set[tuple[int, int]] = set()
-    for start, end in itertools.islice(part.candidates(), TRIED):
+    for start, end in itertools.islice(part.candidates(), TRIED if part.rare else TRIED_WHERE_KNOWN):
         size = min(SAME * (end - start), part.n)
         if not any(low <= start and end <= high <= low + size for low, high in fitted):  # else it shows already
             fitted.update(part.fitted(start, end))

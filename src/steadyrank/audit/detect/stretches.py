@@ -21,6 +21,7 @@ SHORTEST = 32  # impressions of a stretch that is looked for, in a log of less t
 FEW = 8  # impressions that say nothing
 FINEST = 25_000  # stretches of a long log: shorter ones are not looked for
 ENOUGH = 20  # looks at an item, on average, in what a stretch is compared with, however short that is
+RARE = 2_000  # looks at an item, on average: with more, stretches beside one say enough of items
 BAR = 8.0  # nats of evidence, beyond what the number of stretches looked at explains
 WIDTHS = (1.0, 0.5, 0.25, WAVE)  # of slower changes
 SLACK = 1.0  # nats at the edges of a stretch, at most, that do not say where they lie
@@ -160,6 +161,7 @@ class Stretch(UsualRates):
         seen = int(np.count_nonzero(looks))
         self.spread = math.ceil(ENOUGH * seen * self.n / max(int(looks.sum()), 1))
         self.enough = min(self.spread, self.n // 4)
+        self.rare = int(looks.sum()) < RARE * seen
 
     def knowing(self, elsewhere: Elsewhere) -> "Stretch":
         """The same with something else known apart from stretches of it."""
@@ -254,7 +256,7 @@ class Stretch(UsualRates):
         """Evidence beyond the bar, start and end of the stretch, at one scale in one direction."""
         self.pulse()
         size, units, backward = scale
-        sparse = REFERENCE * size < self.spread
+        sparse = self.rare and REFERENCE * size < self.spread
         rest = Rest(self.bands, self.usual, sparse, self.elsewhere.counts, self.elsewhere.votes, self.prior)
         nats, at = evidence(units, size, backward, rest)
         excess = nats - math.log(2 * nats.size) - BAR

@@ -324,6 +324,24 @@ def fetch(server, path):
 
 
 @browser.needed
+def test_the_page_says_what_rules_cost(own):
+    client = own.client()
+    with watched(own, "/boards/shop") as page:
+        expect(page.locator("#list-rows tr")).to_have_count(5)
+        expect(page.locator("#rules-card")).to_be_hidden()
+        best = [row["item"] for row in client.watch("shop")["list"]]
+        client.put_board("shop", rules={"pins": {HOSTILE: 2}, "exclude": [best[0], best[1]]})
+        expect(page.locator("#rules-rows tr")).to_have_count(2)
+        expect(page.locator("#rules-rows")).to_contain_text(f"{HOSTILE!r} at 2")
+        rules = client.watch("shop")["rules"]
+        assert rules["all"]["value"] > 0.0
+        expect(page.locator("#rules-rows tr").first).to_contain_text(f"{rules['each'][0]['cost']['value']:.1f}")
+        expect(page.locator("#rules-say")).to_contain_text(f"about {rules['all']['value']:.1f} clicks in 1,000 lists")
+        client.put_board("shop", rules=None)
+        expect(page.locator("#rules-card")).to_be_hidden()
+
+
+@browser.needed
 def test_boards_without_regimes_without_feedback_and_unknown_ones_say_so(served):
     with watched(served, "/boards/plain", expected=["404"]) as page:
         expect(page.locator("#headline")).to_contain_text("CascadeTS does not tell regimes apart")
@@ -865,7 +883,7 @@ def test_the_demo_shows_a_change_of_regime_and_leaves_nothing_behind(tmp_path, m
     with watched(server, "/boards/demo", expected=["404"]) as page:  # the board is made a moment after the start
         expect(page.locator("#headline-title")).to_have_text("Steady.")
         expect(page.locator(".timeline .strip.trusted")).to_have_count(1)
-        while "attack for" not in server.log.read_text():
+        while "attack for 8 s: bots make nine of ten visits" not in server.log.read_text():  # the second attack
             page.wait_for_timeout(100)
         expect(page.locator(".timeline .strip.doubted")).to_have_count(1)
         expect(page.locator("#headline-title")).to_have_text("Clicks have changed.")
@@ -879,7 +897,9 @@ def test_the_demo_shows_a_change_of_regime_and_leaves_nothing_behind(tmp_path, m
     assert server.process.wait(30) == 0
     said = server.log.read_text()
     assert f"Open {server.address}/boards/demo" in said
-    assert re.search(r"honest users for 12 s, then an attack\n\[ *\d+ s\] attack for 8 s: bots click (\w+, )+", said)
+    assert re.search(
+        r"honest users for 12 s, then an attack\n\[ *\d+ s\] attack for 8 s: 20 bots come .*, and click \w+,", said
+    )
     assert re.search(r"Clicks of people lost so far, by what they like: \d+ here, \d+ on the board 'plain'", said)
     assert "Traceback" not in said
     assert not real.exists(), "the demo keeps away from the store of the environment"

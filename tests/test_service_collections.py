@@ -462,7 +462,7 @@ def test_a_server_killed_under_load_loses_no_answer_of_a_collection(url, tmp_pat
     assert len(crowd.acknowledged) <= known["answers"] <= len(crowd.sent)
     for impression, clicked in list(crowd.acknowledged.items())[:20]:
         assert client.feedback("shop", impression, clicked=clicked) == "duplicate"
-    assert not crowd.refused
+    assert {r.code for r in crowd.refused} <= {503}  # come again: the store was being read
     server.stop()
     replayed(url, "shop")
 

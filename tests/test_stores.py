@@ -53,7 +53,10 @@ class Database:
         self.server.stop()
 
     def start(self):
-        self.server.start()
+        for _ in range(3):  # its first look at a server that has just begun may come too early, and is an assertion
+            with contextlib.suppress(AssertionError):
+                return self.server.start()
+        return self.server.start()
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +106,7 @@ class Crowd:
             except ConnectionError:
                 time.sleep(0.02)
             except sr.Refused as refusal:
-                if refusal.code != 503:  # which is a request to come again
-                    self.refused.append(refusal)
+                self.refused.append(refusal)
                 time.sleep(0.02)
         for client in clients:
             client.close()
@@ -180,7 +182,7 @@ def test_a_database_that_goes_away_is_waited_for(database, tmp_path):
             server.wait()
     finally:
         crowd.end()
-    assert crowd.refused == []  # but those that are asked to come again
+    assert {r.code for r in crowd.refused} == {503}
     state = server.client().state("b")
     assert len(crowd.acknowledged) <= state["board"]["answers"] <= len(crowd.sent)
     assert server.stop() == 0

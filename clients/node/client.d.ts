@@ -32,6 +32,8 @@ export interface RankOptions {
   theirs?: readonly string[];
   features?: Readonly<Record<string, number | string | null>>;
   segment?: string;
+  /** What this list has to keep, beside the board's rules. */
+  rules?: Readonly<Record<string, unknown>>;
 }
 
 export interface Ranking {
@@ -42,6 +44,8 @@ export interface Ranking {
   expires: number;
   /** Candidates that were left out. */
   skipped?: number;
+  /** Rules that could not be kept. */
+  unkept?: string[];
   /** Whether this is the caller's own list. */
   fallback: boolean;
   /** It is: what went wrong. */

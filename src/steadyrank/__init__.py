@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .live import Collection as Collection
     from .live import FeatureSpace as FeatureSpace
     from .live import Ranker as Ranker
+    from .live import Rules as Rules
     from .live import features_from as features_from
     from .live import replay as replay
     from .simulator.runs import Run as Run
@@ -35,6 +36,7 @@ __all__ = [
     "Profile",
     "Ranker",
     "Refused",
+    "Rules",
     "Run",
     "Visit",
     "adversaries",
@@ -57,6 +59,7 @@ _HOME = {
     "Problem": "core.contract",
     "Profile": "evaluation.profiles",
     "Ranker": "live",
+    "Rules": "live",
     "Refused": "core.refusals",
     "Run": "simulator.runs",
     "Visit": "core.contract",

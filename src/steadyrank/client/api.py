@@ -38,6 +38,7 @@ class Ranking:
     skipped: int = 0  # candidates that were left out
     fallback: bool = False  # whether this is the caller's own list
     why: str = ""  # it is: what went wrong
+    unkept: tuple[str, ...] = ()  # rules that could not be kept
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,7 @@ class Api:
         theirs: Sequence[str] | None = None,
         features: Mapping[str, float | str | None] | None = None,
         segment: str | None = None,
+        rules: Mapping[str, Any] | None = None,
         fallback: Sequence[str] | None = None,
     ) -> Steps[Ranking]:
         """A list of the best items, among some if given.
@@ -164,6 +166,7 @@ class Api:
         `unknown`: what becomes of candidates that are no items: "refuse", "skip" or "add". `theirs`: a list of your
         own, to be mixed with the board's where it has `interleave`; this needs a `client`. `features`: what is known
         of the visit, by name, where the board has `features`; `segment`: which of the board's `segments` it is in.
+        `rules`: what this list has to keep, beside the board's rules (docs/rules.md).
         `fallback`: the list to return, marked as such, if the server gives none in time, for whatever reason; only a
         request that is wrong in itself is still refused. Without one, this is an error.
         """
@@ -175,6 +178,7 @@ class Api:
         body |= {"theirs": _names("theirs", theirs)} if theirs is not None else {}
         body |= {"features": _finite_features(features)} if features else {}
         body |= {"segment": segment} if segment is not None else {}
+        body |= {"rules": dict(rules)} if rules else {}
         return (yield from self._list(_board(board), board, body, own))
 
     def _list(self, path: str, board: str, body: dict[str, Any], own: list[str] | None) -> Steps[Ranking]:
@@ -188,7 +192,13 @@ class Api:
             if code in (401, 403, 404):  # nothing that passes by itself
                 log.warning("the fallback of %r is shown: %d, %s", board, code, error)
             return Ranking("", tuple(own), 0.0, fallback=True, why=str(error))
-        return Ranking(got["impression"], tuple(got["items"]), got["expires"], got.get("skipped", 0))
+        return Ranking(
+            got["impression"],
+            tuple(got["items"]),
+            got["expires"],
+            got.get("skipped", 0),
+            unkept=tuple(got.get("unkept", ())),
+        )
 
     @steps
     def rank_query(

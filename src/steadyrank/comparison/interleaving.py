@@ -13,7 +13,7 @@ for the lead among those. Divided by all visits it is told in credits a visit, w
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 OURS, NEITHER, THEIRS = 1, 0, -1
@@ -66,20 +66,31 @@ def teams(size: int, first: int, end: int, coins: bytes) -> list[int]:
     return team
 
 
-def draft(ours: Sequence[int], theirs: Sequence[int], size: int, coins: bytes) -> Mix:
-    """Both lists mixed into one of at most `size` places. `coins`: a bit for every two places."""
+def draft(
+    ours: Sequence[int],
+    theirs: Sequence[int],
+    size: int,
+    coins: bytes,
+    fits: Callable[[Sequence[int], int], bool] = lambda _items, _item: True,
+) -> Mix:
+    """Both lists mixed into one of at most `size` places. `coins`: a bit for every two places.
+
+    `fits`: whether an item may stand in a list beside others; one that may not is passed over.
+    """
     first = 0
     while first < min(size, len(ours), len(theirs)) and ours[first] == theirs[first]:
         first += 1
     mixed, end = list(ours[:first]), size
     for place, team in enumerate(teams(size, first, size, coins)[first:], first):
-        pick = next((item for item in (ours if team == OURS else theirs) if item not in mixed), None)
+        pick = next(
+            (item for item in (ours if team == OURS else theirs) if item not in mixed and fits(mixed, item)), None
+        )
         if pick is None:
             end = place - (place - first) % 2
             break
         mixed.append(pick)
     for item in (*ours, *theirs):
-        if len(mixed) < size and item not in mixed:
+        if len(mixed) < size and item not in mixed and fits(mixed, item):
             mixed.append(item)
     return Mix(mixed, teams(len(mixed), first, end, coins), first, end)
 

@@ -4,5 +4,16 @@ from .collection.collection import Collection
 from .collection.judgments import Judgment
 from .features import FeatureSpace, features_from
 from .ranker import Observed, Ranker, Shown, replay
+from .rules import Rules
 
-__all__ = ["Collection", "FeatureSpace", "Judgment", "Observed", "Ranker", "Shown", "features_from", "replay"]
+__all__ = [
+    "Collection",
+    "FeatureSpace",
+    "Judgment",
+    "Observed",
+    "Ranker",
+    "Rules",
+    "Shown",
+    "features_from",
+    "replay",
+]

@@ -3,7 +3,7 @@
 Guards that can grow begin with the first answer of a sender, and with little room.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -191,6 +191,7 @@ class Gate:
         self.posts = [Post(*pair, place, length, seed) for place, pair in enumerate(in_order)]
         self.open = chosen[0][0] is GUARDS["Anyone"]  # nobody is kept out, and nobody judged
         self._back = TakenBack.create(length)
+        self.on_taken_back: Callable[[Ints, Bools], None] | None = None  # told of the clicks that are taken back
 
     def begin(self, learner: Any, capacity: int, sized: int) -> None:
         """Have room for so many items; what is wrong with the settings is refused, and machine code looked up."""
@@ -244,6 +245,8 @@ class Gate:
                 return
             if not self.shadow:
                 post.forget(learner, Visit(t, client, features), ranking[:size], note, clicks[:size], examined)
+                if self.on_taken_back is not None:
+                    self.on_taken_back(ranking[:examined], clicks[:examined])
             for other in self.posts:
                 for its_kind in other.guards:
                     if (other, its_kind) != (post, kind):

@@ -41,6 +41,12 @@ def _with_turn(ranking: Ints, turn: Sequence[int], rng: np.random.Generator) -> 
     return ranking
 
 
+def add_clicks(counts: dict[int, int], ranking: Ints, clicks: Bools) -> None:
+    """Count the clicks on a list, by slot."""
+    for slot in ranking[clicks].tolist():
+        counts[slot] = counts.get(slot, 0) + 1
+
+
 @dataclass(frozen=True)
 class Standing:
     """How an item stands."""
@@ -94,6 +100,8 @@ class LearnerState:
         self.looks: Ints = np.zeros(self.capacity, np.int64)
         self.clicks: Ints = np.zeros(self.capacity, np.int64)
         self.newcomers = Newcomers(self.active, self.added, self.looks)
+        self.invalid: dict[int, int] = {}  # by slot, clicks that guards kept from the learner, or took back
+        self.condemned: dict[int, int] = {}  # those that labels kept from it; they are told, and kept, from outside
         self.refused: Ints = np.zeros(1, np.int64)  # visits that guards kept from the learner
         self.learner = self._make(self.capacity)
         # machine code, looked up once: the types never change
@@ -111,6 +119,7 @@ class LearnerState:
         """Other guards from now on, which know nobody yet."""
         self.gate = Gate([(guard, _plain(own)) for guard, own in guards], shadow, self.length, self.seed)
         self.gate.begin(self.learner, self.capacity, self.sized)
+        self.gate.on_taken_back = self.count_invalid
 
     def _name(self, item: Any) -> int:
         check_item(item)
@@ -193,7 +202,7 @@ class LearnerState:
         """
         visit = self._with_features(visit)
         if candidates is not None:
-            return self._rank_among(self._slots_of(candidates), visit, length, rng)
+            return self._rank_among(self.slots_of(candidates), visit, length, rng)
         newcomers = self.newcomers
         size = min(length, self.length, newcomers.active)
         if size == 0:
@@ -201,14 +210,89 @@ class LearnerState:
         if newcomers.size == 0:
             return self._rank_allowed(newcomers.known, visit, size, rng)
         turn = newcomers.draw(self._places(size, newcomers.active - newcomers.size), rng)
-        newcomers.known[turn] = True  # until the list is made
+        return self._rank_in_turn(turn, visit, size, rng)
+
+    def _rank_in_turn(
+        self, turn: Sequence[int], visit: Visit, size: int, rng: np.random.Generator
+    ) -> tuple[Ints, Floats]:
+        """A list of items that are known well, and these new ones."""
+        known = self.newcomers.known
+        known[turn] = True  # until the list is made
         try:
-            ranking, note = self._rank_allowed(newcomers.known, visit, size, rng)
+            ranking, note = self._rank_allowed(known, visit, size, rng)
         finally:
-            newcomers.known[turn] = False
+            known[turn] = False
         return _with_turn(ranking, turn, rng), note
 
-    def _slots_of(self, candidates: Sequence[str]) -> Ints:
+    def rank_without(
+        self, out: Ints, visit: Visit, some: Ints | None, length: int, rng: np.random.Generator
+    ) -> tuple[Ints, Floats]:
+        """As `rank`, among `some` slots of active items if given, without those in `out`, each there once."""
+        visit, newcomers = self._with_features(visit), self.newcomers
+        if some is not None:
+            return self._rank_among(some[~np.isin(some, out)], visit, length, rng)
+        if not out.size:
+            return self.rank(visit, None, length, rng)
+        out = out[self.active[out]]
+        known = newcomers.known
+        new_out = set(out[~known[out]].tolist()) if newcomers.size else ()
+        n_active, n_new = newcomers.active - out.size, newcomers.size - len(new_out)
+        size = min(length, self.length, n_active)
+        if size == 0:
+            raise Refused(422, _NOBODY)
+        were = known[out]
+        known[out] = False
+        try:
+            if n_new == 0:
+                return self._rank_allowed(known, visit, size, rng)
+            places = self._places(size, n_active - n_new)
+            drawn = newcomers.draw(places + len(new_out), rng)
+            turn = [slot for slot in drawn if slot not in new_out][:places]
+            return self._rank_in_turn(turn, visit, size, rng)
+        finally:
+            known[out] = were
+
+    def rank_more(
+        self, without: Sequence[Ints], visit: Visit, some: Ints | None, wanted: int, rng: np.random.Generator
+    ) -> list[int]:
+        """Further items in the learner's order, among `some` slots if given, without others; none if there are none.
+
+        Each array of `without` has a slot once. Items that are new come when all others have.
+        """
+        newcomers, undo = self.newcomers, list[tuple[Ints, Bools]]()
+        if some is None:
+            allowed, n = newcomers.known, newcomers.active - newcomers.size
+        else:
+            allowed, n = np.zeros(self.capacity, np.bool_), some.size
+            allowed[some] = True
+        try:
+            for slots in without:
+                undo.append((slots, allowed[slots]))
+                n -= int(np.count_nonzero(undo[-1][1]))
+                allowed[slots] = False
+            if n:
+                size = min(wanted, self.length, n)
+                ranking, _ = self._rank_allowed(allowed, self._with_features(visit), size, rng)
+                return list(ranking.tolist())
+        finally:
+            for slots, were in reversed(undo):
+                allowed[slots] = were
+        if some is not None or not newcomers.size:
+            return []
+        out = {slot for slots in without for slot in slots.tolist()}
+        return [slot for slot in newcomers.draw(newcomers.size, rng) if slot not in out][:wanted]
+
+    def rank_slots(self, slots: Ints, visit: Visit, wanted: int, rng: np.random.Generator) -> list[int]:
+        """The best of these items, new or not, in the learner's order. O(items)."""
+        size = min(wanted, self.length, slots.size)
+        if not size:
+            return []
+        allowed: Bools = np.zeros(self.capacity, np.bool_)
+        allowed[slots] = True
+        ranking, _ = self._rank_allowed(allowed, self._with_features(visit), size, rng)
+        return list(ranking.tolist())
+
+    def slots_of(self, candidates: Sequence[str]) -> Ints:
         """The slots of active items among the candidates, in order."""
         if isinstance(candidates, str):
             raise Refused(422, f"candidates must be several names, not the text {candidates!r}")
@@ -272,6 +356,7 @@ class LearnerState:
             marked[SEGMENT] = segment_at(visit.features, 0, 1 + len(self.features.segments))
         if asked and not self.gate.admit(self.learner, visit, cohorts, ranking, marked, clicks, examined):
             self.refused[0] += kind != SILENCE
+            self.count_invalid(ranking[:examined], clicks[:examined])
             return False
         if self._update(self.learner, visit, ranking, marked, clicks, examined):
             self._compiled_window()(self.learner, visit)
@@ -288,6 +373,14 @@ class LearnerState:
         """Compile now what is else compiled when it is first needed."""
         if self._in_two:
             self._compiled_window()
+
+    def count_invalid(self, ranking: Ints, clicks: Bools) -> None:
+        """The clicks on these items are not learnt from, or no longer: they count as invalid."""
+        add_clicks(self.invalid, ranking, clicks)
+
+    def invalid_clicks(self, slot: int) -> int:
+        """How many clicks on an item guards or labels kept from the learner."""
+        return self.invalid.get(slot, 0) + self.condemned.get(slot, 0)
 
     def view(self) -> View | None:
         """What the learner makes of the feedback, if it says so, and how many visits the guard refused."""
@@ -313,6 +406,7 @@ class LearnerState:
         """Every array that decides the next ranking, by name: the same objects, not copies."""
         own = {"active": self.active, "added": self.added, "looks": self.looks, "clicks": self.clicks}
         learner = {f"learner.{name}": array for name, array in memory(self.learner)}
+        own |= {"invalid": np.array(sorted(self.invalid.items()), np.int64)} if self.invalid else {}
         return own | {"refused": self.refused} | learner | self.gate.arrays()
 
     def restore(
@@ -329,6 +423,7 @@ class LearnerState:
         )
         self.newcomers = Newcomers(self.active, self.added, self.looks)
         self.refused[...] = arrays["refused"]
+        self.invalid = dict(arrays["invalid"].tolist()) if "invalid" in arrays else {}
         blank = self._make(self.capacity)
         self.learner = restored(widen(blank, blank, self._make(sized)), arrays, "learner.", False)
         self.gate.restore(kinds, arrays, self.capacity, sized)

@@ -24,6 +24,8 @@ from .features import NO_FEATURES, SEGMENT_NAME, FeatureSpace, Values, by_segmen
 from .gate import OneGuard, guarding
 from .impression_buffer import DelayQueue, ImpressionBuffer, Outcome
 from .learner_state import LearnerState, Standing
+from .ruled_list import RuledLists
+from .rules import Rules
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Shown:
 
     id: int
     items: tuple[str, ...]
+    unkept: tuple[str, ...] = ()  # rules that could not be kept, where the best list was asked for
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,8 @@ class Ranker:
         self._impressions = ImpressionBuffer(
             self._learner_state, self.lifetime is not None, count_unanswered, most_open
         )
+        described = items if isinstance(items, Mapping) and features.items else {}
+        self._ruled = RuledLists(self._learner_state, {item: values or {} for item, values in described.items()})
         self._rng = np.random.default_rng(seed)
         self._clock = clock
         self._delays = self._make_delays()
@@ -114,14 +119,17 @@ class Ranker:
         unknown: Unknown = "refuse",
         features: Values | None = None,
         segment: str | None = None,
+        rules: Rules | Mapping[str, Any] | None = None,
     ) -> Shown:
         """A list of the best items, among `candidates` if given; shorter when fewer may be shown.
 
         `client`: who looks, as a number of your own from 0 on, where learner or guard are to know it; `features`:
         what is known of them, by name; `segment`: theirs, if it is known. `unknown`: what becomes of candidates that
-        are no items: "refuse" all of it, "skip" these, or "add" them.
+        are no items: "refuse" all of it, "skip" these, or "add" them. `rules`: what the list has to keep (`Rules`);
+        it is the best list that does.
         """
         check_unknown(unknown)
+        kept = Rules.of(rules)
         check_candidates(candidates)
         if segment is not None and not self._learner_state.features.segments:
             raise Refused(
@@ -136,9 +144,14 @@ class Ranker:
             if candidates is not None and unknown != "refuse":
                 candidates = self._resolve_candidates(candidates, unknown)
             visit = Visit(self._impressions.rounds + 1, sender, numbers)
-            ranking, note = self._learner_state.rank(visit, candidates, size, self._rng)
+            state, unkept = self._learner_state, list[str]()
+            if kept is None:
+                ranking, note = state.rank(visit, candidates, size, self._rng)
+            else:
+                ruled = self._ruled.rank(kept, visit, candidates, size, self._rng)
+                ranking, note, unkept = ruled.ranking, ruled.note, ruled.unkept
             number = self._show(visit, ranking, note)
-            return Shown(number, tuple(self._learner_state.items_at(ranking.tolist())))
+            return Shown(number, tuple(state.items_at(ranking.tolist())), tuple(unkept))
 
     def _resolve_candidates(self, candidates: Sequence[str], unknown: Unknown) -> Sequence[str]:
         """Candidates that are items by now, of which some may have been added for it."""
@@ -232,6 +245,7 @@ class Ranker:
         with self._lock:
             self._check_room(1)
             self._learner_state.add(item, features)
+            self._ruled.describe(item, features)
 
     def _check_room(self, more: int) -> None:
         """Refuse so many more items if memory would have to grow beyond what a board may take."""
@@ -245,6 +259,7 @@ class Ranker:
         """What is known of an item from now on, all of it; the latest lists are learnt anew with it."""
         with self._lock:
             self._learner_state.describe(item, features)
+            self._ruled.describe(item, features)
 
     def retire(self, item: str) -> None:
         """Show an item no longer; what was learnt of it is kept."""
@@ -345,6 +360,7 @@ class Ranker:
                 "lifetime": self.lifetime,
                 "settle": self.settle,
                 "chance": self._rng.bit_generator.state,
+                **({"described": self._ruled.known} if self._ruled.known else {}),
                 "delays": [[[now - then, number] for then, number in delay.moments] for delay in self._delays],
             }
             content = snapshot.pack(*snapshot.take(self._learner_state, self._impressions, extra))
@@ -369,6 +385,7 @@ class Ranker:
         if "most_pairs" in restored[2]:
             raise snapshot.UnreadableSnapshot(f"{path} holds no ranker: Collection.load reads collections")
         ranker._learner_state, ranker._impressions, header, _ = restored
+        ranker._ruled = RuledLists(ranker._learner_state, header.get("described", {}))
         ranker.lifetime, ranker.settle, ranker._clock = header["lifetime"], header["settle"], clock
         ranker._rng = np.random.default_rng()
         ranker._rng.bit_generator.state = header["chance"]

@@ -183,7 +183,7 @@ async def _send(worker: Worker, crowd: Crowd, plan: Plan, attack: Attack | None,
 async def _visit(worker: Worker, crowd: Crowd, board: str, name: str, bot: bool) -> None:
     try:
         session = worker.find_board(board)
-        impression, items, _ = rank_and_answer.rank(worker, session, None, None, name)
+        impression, items, *_ = rank_and_answer.rank(worker, session, None, None, name)
         if not bot:
             crowd.count(board, items)
         delay, clicked = crowd.delay(), crowd.click(items, bot)

@@ -15,8 +15,10 @@ from ...live.collection.collection_state import CollectionState, ShownItems
 from ...live.collection.re_ranker import QUERY
 from ...live.impression_buffer import UNANSWERED, ImpressionBuffer
 from ...live.learner_state import LearnerState
+from ...live.ruled_list import RuledList, RuledLists
+from ...live.rules import Rules
 from . import events
-from .checks import check, check_known_here, guards_of
+from .checks import check, check_known_here, check_rules, guards_of
 from .config import CollectionSettings, Config, GuardChoice, Known, Setting, with_settings
 from .events import AnyEvent
 from .feedback import OTHER_ITEMS, LabelledFeedback, PastBatches, Reported
@@ -93,6 +95,8 @@ class Board:
     def __init__(self, config: Config, learner_state: LearnerState, impressions: ImpressionBuffer) -> None:
         """A board of its settings, what its learner knows, and its impressions; `create` and `restore` make one."""
         self.learner_state, self.impressions = learner_state, impressions
+        self._ruled: RuledLists | None = None
+        self._standing: tuple[Any, Rules | None, Rules | None] = None, None, None  # of the settings, and as the best
         self.config = self.latest = config  # what it is folded with, and what the log says by now
         self.described: dict[str, Known] = {}  # what is known of items, as the log says it
         self.labels = Labels()  # what the log says by now
@@ -303,6 +307,7 @@ class Board:
         """What is known of an item from now on; what does not fit what is declared now may after another fold."""
         if item in self.learner_state.slots and values != self.described.get(item, {}):
             self.described[item] = values
+            self.ruled.describe(item, values)
             self.learner_state.describe(item, self.learner_state.features.fitting_item(values))
 
     def _history(self, event: events.History) -> Generator[None, None, str]:
@@ -361,6 +366,36 @@ class Board:
         spoken = self.labels.spans != self.feedback.spans or self.labels.words != self.feedback.words
         self.stale = spoken or self.latest.learning() != self.config.learning()
 
+    @property
+    def ruled(self) -> RuledLists:
+        """Lists under rules, by what is known of items now."""
+        if self._ruled is None or self._ruled.known is not self.described:
+            self._ruled = RuledLists(self.learner_state, self.described)
+        return self._ruled
+
+    def rules(self, others: Rules | None = None, best: bool = False) -> Rules | None:
+        """The rules of the board and `others`, which come on top; as the `best` list keeps them, if asked for."""
+        setting = self.latest.rules
+        if self._standing[0] is not setting:
+            made = None if setting is None else setting.made()
+            self._standing = setting, made, None if made is None else made.as_best()
+        standing = self._standing[2 if best else 1]
+        both = others if standing is None else standing.joined(others)
+        return both or None
+
+    def rank(
+        self,
+        visit: Visit,
+        candidates: Sequence[str] | None,
+        length: int,
+        rng: np.random.Generator,
+        rules: Rules | None,
+    ) -> RuledList:
+        """A list of ours, under rules if there are any; nothing is logged."""
+        if rules is not None:
+            return self.ruled.rank(rules, visit, candidates, length, rng)
+        return RuledList(*self.learner_state.rank(visit, candidates, length, rng), [], [])
+
     def follow(self, config: Config, labels: Labels, first: bool) -> bool:
         """Go on as settings and labels say that the log leads to, if what was learnt fits them; whether it does.
 
@@ -385,6 +420,8 @@ class Board:
         except (msgspec.ValidationError, ValueError) as error:
             raise Refused(422, str(error)) from error
         check(config, ["any"])
+        if "rules" in changes or "length" in changes:
+            check_rules(config, self.learner_state, self.described)
         return config
 
     def keep(self) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -14,6 +14,7 @@ from ...live.features import Values
 from ...live.gate import Guarding
 from ...live.impression_buffer import MOST_KINDS
 from ...live.learner_state import LearnerState
+from ...live.ruled_list import SlotRules
 from .config import OF_ITEMS, CollectionSettings, Config, Known, Setting
 from .events import KIND_NAME
 
@@ -61,6 +62,12 @@ def _collection_state(config: Config, own: CollectionSettings) -> CollectionStat
     if own.attention is not None:
         settings["attention"] = own.attention
     return CollectionState(config.length, settings, config.seed, own.most_pairs, guards_of(config), config.shadow)
+
+
+def check_rules(config: Config, state: LearnerState, known: Mapping[str, Values]) -> None:
+    """Refuse rules that lists of these items cannot keep. `known`: features of items."""
+    if config.rules is not None:
+        SlotRules(config.rules.made(), state, known, config.feature_space()).check(state, config.length)
 
 
 class UnknownHere(Exception):

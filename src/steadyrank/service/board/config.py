@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from ...live.collection.collection_state import FEWEST_PAIRS, MOST_PAIRS
 from ...live.features import NO_FEATURES, FeatureSpace, by_segment
+from ...live.rules import Rules
 
 Setting: TypeAlias = bool | int | float | str | dict[str, Any] | list[Any] | None
 Known: TypeAlias = dict[str, float | str | None]  # features by name; None: it is not known
@@ -47,6 +48,38 @@ class CollectionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     most_pairs: Annotated[int, Meta(ge=FEWEST_PAIRS, le=MOST_PAIRS)] = 4_000_000
 
 
+class GroupRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """At most so many of some items in a list; with `by`, of each category of a feature of items."""
+
+    most: int
+    items: list[str] = []
+    by: str = ""
+
+
+class IncludeRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """At least so many of some items in a list; with `by`, of each category; with `new`, of those that are new."""
+
+    least: int = 1
+    items: list[str] = []
+    by: str = ""
+    new: bool = False
+
+
+class RulesSetting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Rules that lists keep (docs/rules.md): items with their places from 1, and with factors; sets by a name."""
+
+    pins: dict[str, int] = {}
+    exclude: list[str] = []
+    boosts: dict[str, float] = {}
+    groups: dict[str, GroupRule] = {}
+    include: dict[str, IncludeRule] = {}
+    when_impossible: Literal["refuse", "best"] = "refuse"
+
+    def made(self) -> Rules:
+        """The rules, checked."""
+        return Rules(**msgspec.to_builtins(self))
+
+
 _FIXED = ("fold", "keep_queries")  # what a query is called by cannot change
 OF_ITEMS = (
     "learner",
@@ -55,6 +88,7 @@ OF_ITEMS = (
     "observed_items",
     "features",
     "segments",
+    "rules",
 )  # of boards with items alone
 
 
@@ -93,11 +127,21 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     features: FeatureKinds | None = None  # what may be known of items and visits; None: nothing
     segments: list[str] | None = None  # of the visits, each with a list of its own; None: one list for all
     collection: CollectionSettings | None = None  # of a collection; None: a board with items of its own
+    rules: RulesSetting | None = None  # that every list keeps
 
     def kept(self) -> dict[str, Any]:
         """The settings as a snapshot has them: those that came later only where they are set, as before they did."""
         settings: dict[str, Any] = msgspec.to_builtins(self)
-        for name in ("features", "segments", "guards", "most_clicks", "cohorts", "observed_items", "collection"):
+        for name in (
+            "features",
+            "segments",
+            "guards",
+            "most_clicks",
+            "cohorts",
+            "observed_items",
+            "collection",
+            "rules",
+        ):
             if settings[name] == getattr(_DEFAULT, name):
                 del settings[name]
         return settings
@@ -187,6 +231,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             for name, value in own.items():
                 if isinstance(value, int) and abs(value) > 2**53:
                     raise ValueError(f"setting {name} must be at most 2**53, not {value!r}")
+        if self.rules is not None:
+            self.rules.made()
         if self.guards is not None and "reject_impossible" in self.settings:
             raise ValueError("reject_impossible among the settings stands for the guard Plausible: name it in guards")
 

@@ -64,6 +64,7 @@ class ListShown(_OfList, frozen=True, tag="shown"):
     mixed: Mixed | None = None  # of another ranker's list and ours; None: it is ours
     features: Known = {}  # what was known of the visit
     of: ShownItems | None = None  # in a collection, where `ranking` has places of the engine's order
+    placed: list[int] = []  # whose each place is, as in `live/ruled_list.py`; empty: all are the learner's own
 
 
 class Answered(_OfList, frozen=True, tag="answered"):

@@ -11,7 +11,7 @@ import numpy as np
 from ...core.arrays import Bools, Floats, Ints
 from ...core.contract import ANSWER, SILENCE, VOUCHED, Visit
 from ...core.refusals import Refused
-from ...live.learner_state import LearnerState
+from ...live.learner_state import LearnerState, add_clicks
 from . import events
 from .labels import FRAUD, HONEST, Spans
 from .timeline import Timeline
@@ -68,6 +68,7 @@ class LabelledFeedback:
             vouched = self.words.get(visit.client) == HONEST
             cohorts = [(kind, number) for kind, number in cohorts if self.words.get(number) != HONEST]
         if word == FRAUD:
+            add_clicks(self.learner_state.condemned, ranking[:examined], clicks[:examined])
             self.timeline.learn(t, clicked, examined, 0, 1)
             return False
         taken_as = VOUCHED if word == HONEST and kind == ANSWER else kind
@@ -100,17 +101,20 @@ class LabelledFeedback:
 
     def keep(self) -> dict[str, Any]:
         """Everything but the time line, as JSON takes it."""
+        condemned = self.learner_state.condemned
         return {
             "spans": self.spans.spans,
             "words": list(self.words.items()),
             "left_out": [[sender, *counts] for sender, counts in self.left_out.items()],
             "reached": self.reached,
+            **({"condemned": list(condemned.items())} if condemned else {}),
         }
 
     def restore(self, kept: dict[str, Any], arrays: dict[str, Any]) -> None:
         """Be as the one that `kept` and the arrays of the time line came from."""
         self.spans, self.reached = Spans(kept["spans"]), kept["reached"]
         self.words = dict(kept["words"])
+        self.learner_state.condemned = dict(kept.get("condemned", []))
         self.left_out = {sender: LeftOut(*counts) for sender, *counts in kept["left_out"]}
         self.timeline = Timeline.restore(arrays)
 

@@ -65,7 +65,7 @@ def savings(view: View, names: Sequence[str], active: Bools, rounds: int, length
         rates = np.where(regime.looks > 0, regime.estimate, trusted.estimate)
         believed = _best(rates, slots, length)
         count, visits = count + stretch, visits + share * stretch
-        lost += share * stretch * _worse(trusted, best, believed, chances, rng)
+        lost += share * stretch * worse(trusted, best, believed, chances, rng)
     low, high = np.quantile(lost, (0.025, 0.975)).tolist()
     return SavedOut(
         rounds=count,
@@ -106,9 +106,7 @@ def _best(rates: Floats, slots: Ints, length: int) -> list[int]:
     return order
 
 
-def _worse(
-    trusted: Regime, best: list[int], believed: list[int], chances: Floats, rng: np.random.Generator
-) -> Floats:
+def worse(trusted: Regime, best: list[int], believed: list[int], chances: Floats, rng: np.random.Generator) -> Floats:
     """[draws] by how much less likely a list is clicked than the best one, by rates drawn from what is known."""
     drawn = sorted({*best, *believed})
     mean, weight = trusted.estimate[drawn], trusted.weight[drawn]

@@ -21,7 +21,10 @@ _Z = 1.959963984540054  # 95 % of a normal distribution lie within so many stand
 
 
 class ItemOut(Schema):
-    """How an item stands: its plain click rate, and its attraction as the learner sees it."""
+    """How an item stands: its plain click rate, and its attraction as the learner sees it.
+
+    `invalid_clicks`: those of its clicks that a guard refused or took back, or that a label calls fraud.
+    """
 
     item: str
     active: bool
@@ -29,6 +32,7 @@ class ItemOut(Schema):
     clicks: int
     rate: float
     estimate: float | None
+    invalid_clicks: int
 
 
 class WatchItem(ItemOut):
@@ -95,7 +99,7 @@ def typical(board: Board, known: Floats | None = None, parts: int = 1) -> list[i
     points: dict[int, int] = {}
     size = min(state.length, state.newcomers.active)
     for _ in range(min(_DRAWS, 1 + _MOST_DRAWN // (parts * state.capacity)) if size else 0):
-        ranking, _ = state.rank(visit, None, size, rng)
+        ranking = board.rank(visit, None, size, rng, board.rules(best=True)).ranking
         for place, slot in enumerate(ranking.tolist()):
             points[slot] = points.get(slot, 0) + size - place
     return sorted(points, key=lambda slot: (-points[slot], slot))[:size]
@@ -166,6 +170,7 @@ class _Items:
             clicks=clicks,
             rate=clicks / max(looks, 1),
             estimate=estimate,
+            invalid_clicks=self._learner_state.invalid_clicks(slot),
             low=bounds[0],
             high=bounds[1],
         )

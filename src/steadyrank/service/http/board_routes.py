@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from ...core.refusals import Refused
+from ...live.rules import Rules
 from ..board import events
 from ..board.board import BoardOut
 from ..board.checks import check_known, check_name
@@ -230,14 +231,33 @@ async def put_board(call: Call) -> BoardOut:
         if await call.worker.create_board(call.board, events.Created(config, items, known)):
             return call.worker.find_board(call.board).summary()
     session = call.worker.find_board(call.board)
-    config = await asyncio.to_thread(session.board.after, body.changes()) if given else session.board.latest
+    others = {name: value for name, value in body.changes().items() if name != "rules"}
+    config = await asyncio.to_thread(session.board.after, others) if given else session.board.latest
     known = await asyncio.to_thread(check_known, config, given)
-    await reconfigure.configure(call.worker, session, body.changes())
+    changes, rules = body.changes(), body.changes().get("rules")
+    if rules is not None and items:  # rules may name items that come with them: first these
+        _check_named(session, rules, items)
+        del changes["rules"]
+    await reconfigure.configure(call.worker, session, changes)
     fresh = [item for item in items if item not in session.board.learner_state.slots]
     if fresh:
         await add_new(call.worker, session, fresh, known)
     await _describe(call.worker, session, known)
+    if rules is not None and items:
+        await reconfigure.configure(call.worker, session, {"rules": rules})
     return call.worker.find_board(call.board).summary()
+
+
+def _check_named(session: BoardSession, rules: dict[str, Any], items: list[str]) -> None:
+    """Refuse rules of items that are neither on a board nor come with them, before anything is changed."""
+    try:
+        made = Rules.of(rules)
+    except ValueError as error:
+        raise Refused(422, str(error)) from None
+    there, slots = set(items), session.board.learner_state.slots
+    for item in () if made is None else made.named():
+        if item not in there and item not in slots:
+            raise Refused(422, f"unknown item {item!r:.80}")
 
 
 def _new(settings: dict[str, Setting]) -> Config:

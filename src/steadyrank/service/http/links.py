@@ -15,6 +15,7 @@ import functools
 import logging
 import struct
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
@@ -25,6 +26,7 @@ _HEAD = struct.Struct(">IIHH")  # bytes of the frame, number of the request, cod
 _MOST_ASKED = 1 << 15  # bytes of a request
 _MOST_ANSWERED = 1 << 26  # bytes of an answer
 _MOST_OPEN = 4_000  # requests of a link that are not answered yet
+_AT_ONCE = 16  # of them that are taken in one turn of the event loop
 _CONNECT = 1.0  # seconds
 _AGAIN = 1.0  # seconds until a worker that was not reached, or was late, is tried again
 _WITHOUT = 30.0  # the same for one that knows no links
@@ -66,20 +68,42 @@ class AskedLink:
     def __init__(self, transport: Any, find: Callable[[bytes], Take | None]) -> None:
         self._transport, self._find, self._frames = transport, find, _Frames(_MOST_ASKED)
         self._open, self._ending = 0, False
+        self._waiting: deque[tuple[int, bytes, bytes]] = deque()  # what was not looked at yet
         transport.write(GREETING)
 
     def received(self, data: bytes) -> None:
         """More of what is asked; what are no frames ends the link."""
+        begin = not self._waiting
         try:
             for number, _, asked, body in self._frames.split(data):
                 self._open += 1
-                take = self._find(asked) if self._open <= _MOST_OPEN else None
-                reply = _Answer(self, number)
-                if take is None or not take(reply, body):
-                    reply.leave()
+                self._waiting.append((number, asked, body))
+            if begin:
+                self._take_some()
         except ValueError as error:
-            log.warning("a link between workers was ended", extra={"fields": {"why": str(error)}})
-            self._transport.abort()
+            self._abort(error)
+
+    def _take_some(self) -> None:
+        """Take some of what waits, and the rest after what else the event loop has to do."""
+        for _ in range(min(_AT_ONCE, len(self._waiting))):
+            number, asked, body = self._waiting.popleft()
+            take = self._find(asked) if self._open <= _MOST_OPEN else None
+            reply = _Answer(self, number)
+            if take is None or not take(reply, body):
+                reply.leave()
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._take_more)
+
+    def _take_more(self) -> None:
+        try:
+            self._take_some()
+        except ValueError as error:
+            self._abort(error)
+
+    def _abort(self, error: ValueError) -> None:
+        log.warning("a link between workers was ended", extra={"fields": {"why": str(error)}})
+        self._waiting.clear()
+        self._transport.abort()
 
     def send(self, number: int, code: int, lines: bytes, content: bytes) -> None:
         """Answer a request."""

@@ -13,15 +13,17 @@ from ...core.refusals import Refused
 from ...live import answers
 from ...live.answers import fresh, without
 from ...live.impression_buffer import MOST_KINDS
+from ...live.rules import Rules
 from ..board import events
 from ..board.checks import as_logged
+from ..board.config import RulesSetting
 from ..board.schema import Schema
 from ..storage import Unavailable
 from ..worker import rank_and_answer
 from ..worker.board_session import BoardSession
 from ..worker.impression_ids import FORGED, ImpressionId
 from ..worker.listing import Found
-from ..worker.rank_and_answer import check_theirs
+from ..worker.rank_and_answer import GivenList, check_theirs
 from ..worker.replicas import Replicas
 from ..worker.worker import Worker
 from .board_routes import add_new, check_items, check_kind, check_room
@@ -44,7 +46,7 @@ class RankIn(Schema):
     `unknown`: what becomes of candidates that are no items of the board: refuse the request, skip or add them.
     `theirs`: the caller's own list, from the top, to be mixed with ours, where the board has `interleave`.
     `features`: what is known of the visit, where the board has `features` of visits; `segment`: which of the board's
-    `segments` it belongs to; null: it is not known.
+    `segments` it belongs to; null: it is not known. `rules`: those of this list, beside the board's.
     """
 
     candidates: list[str] | None = None
@@ -55,6 +57,7 @@ class RankIn(Schema):
     theirs: list[str] | None = None
     features: Features | None = None
     segment: str | None = None
+    rules: RulesSetting | None = None
 
 
 class QueryRankIn(Schema):
@@ -73,12 +76,14 @@ class QueryRankIn(Schema):
 
 
 class RankOut(Schema):
-    """A list that was given out; `expires` in seconds since 1970; `skipped`: how many candidates were left out."""
+    """A list that was given out; `expires` in seconds since 1970; `skipped`: how many candidates were left out;
+    `unkept`: rules that could not be kept, where the best list was asked for."""
 
     impression: str
     items: list[str]
     expires: float
     skipped: int | UnsetType = UNSET
+    unkept: list[str] | UnsetType = UNSET
 
 
 class FeedbackIn(AnswerIn, kw_only=True):
@@ -166,10 +171,27 @@ def make_list(giver: Worker | Replicas, session: BoardSession, body: RankIn) -> 
         check_theirs(session, theirs, body.client)
     if body.unknown == "skip":
         some, theirs, skipped = _without_unknown(session, some, theirs)
-    impression, items, expires = rank_and_answer.rank(
-        giver, session, some, body.length, body.client, body.cohort, theirs, visit
-    )
-    return RankOut(impression=impression, items=items, expires=expires, skipped=skipped or UNSET)
+    who = body.length, body.client, body.cohort, theirs, visit
+    return _out(rank_and_answer.rank(giver, session, some, *who, rules=_rules(body)), skipped)
+
+
+def _out(given: GivenList, skipped: int) -> RankOut:
+    impression, items, expires, unkept = given
+    out = RankOut(impression=impression, items=items, expires=expires, skipped=skipped or UNSET)
+    out.unkept = unkept or UNSET
+    return out
+
+
+def _rules(body: RankIn) -> Rules | None:
+    """The rules of a request; refused where they are wrong in themselves."""
+    try:
+        made = None if body.rules is None else body.rules.made()
+        check_number("rules", None if made is None else list(made.named()))
+        return made
+    except Refused:
+        raise
+    except ValueError as error:
+        raise Refused(422, str(error)) from None
 
 
 def list_for(worker: Worker | Replicas, session: BoardSession, body: QueryRankIn) -> RankOut:
@@ -177,9 +199,7 @@ def list_for(worker: Worker | Replicas, session: BoardSession, body: QueryRankIn
     check_sender(body.client, body.cohort)
     check_number("theirs", body.theirs)
     found, who = Found(body.query, body.candidates, body.scores), (body.client, body.cohort, body.theirs)
-    given = rank_and_answer.rank(worker, session, None, body.length, *who, found=found)
-    impression, items, expires = given
-    return RankOut(impression=impression, items=items, expires=expires)
+    return _out(rank_and_answer.rank(worker, session, None, body.length, *who, found=found), 0)
 
 
 def list_now(giver: Worker | Replicas, session: BoardSession, body: RankIn | QueryRankIn) -> RankOut | None:
@@ -228,6 +248,7 @@ async def _add_unknown(call: Call, session: BoardSession) -> None:
     visit = known_of_visit(session, body.features, body.segment)
     others = fresh([*(body.candidates or ()), *(body.theirs or ())], session.board.learner_state.slots)
     if others:
+        _rules(body)
         rank_and_answer.places(session, body.length)
         session.board.learner_state.features.check_visit(visit)
         call.may("observe", session.name)

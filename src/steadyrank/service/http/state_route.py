@@ -177,6 +177,7 @@ def _items(board: Board, view: View | None, page: range) -> Callable[[int, int],
     names, active = state.names[part], state.active[part].copy()
     looks, clicks = state.looks[part].copy(), state.clicks[part].copy()
     estimates = None if view is None else view.regime(view.current).estimate[part].copy()
+    invalid = [state.invalid_clicks(slot) for slot in page]
 
     def features_of(name: str) -> Any:
         return described.get(name, {}) if has_features else UNSET
@@ -186,8 +187,17 @@ def _items(board: Board, view: View | None, page: range) -> Callable[[int, int],
         rates = (clicks[start:end] / np.maximum(looks[start:end], 1)).tolist()
         columns = active[start:end].tolist(), looks[start:end].tolist(), clicks[start:end].tolist(), rates, estimated
         return [
-            StateItem(item=name, active=a, looks=b, clicks=c, rate=d, estimate=e, features=features_of(name))
-            for name, a, b, c, d, e in zip(names[start:end], *columns, strict=True)
+            StateItem(
+                item=name,
+                active=a,
+                looks=b,
+                clicks=c,
+                rate=d,
+                estimate=e,
+                invalid_clicks=f,
+                features=features_of(name),
+            )
+            for name, a, b, c, d, e, f in zip(names[start:end], *columns, invalid[start:end], strict=True)
         ]
 
     return items

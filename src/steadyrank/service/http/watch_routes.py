@@ -12,6 +12,7 @@ from ..board.board import Board, BoardOut
 from ..board.events import KIND_NAME
 from ..board.guard_summary import GuardOut
 from ..board.labels import WORDS, Label
+from ..board.rule_costs import RulesOut, summarize_rules
 from ..board.savings import SavedOut
 from ..board.schema import Schema
 from ..board.timeline import TimelineOut
@@ -111,7 +112,8 @@ class WatchOut(Schema):
     the log holds, from number `edge` on; `lag`: how many in the store were not applied here yet; `stale`: the log is
     being replayed; `first_round`: the first one that may be labelled; `list`: what users get now, from the top;
     `diverging`: items whose click rate is outside of the interval of their estimate, by how far; `guard`: who is not
-    heard, the 50 with the most visits; `saved`: what people would have lost otherwise; `features`: what these are
+    heard, the 50 with the most visits; `saved`: what people would have lost otherwise; `rules`:
+    what those of the board cost, null if it has none; `features`: what these are
     worth, the 12 strongest; `segments`: of each its list, null on a board without; `labels`: of rounds, and
     `client_labels`: of clients and cohorts.
     """
@@ -131,6 +133,7 @@ class WatchOut(Schema):
     timeline: TimelineOut
     guard: GuardOut
     saved: SavedOut | None
+    rules: RulesOut | None
     features: FeaturesOut | None
     segments: _Segments | None
     labels: _Labels
@@ -197,6 +200,7 @@ async def watch(call: Call) -> WatchOut:
         timeline=board.feedback.timeline.summary(),
         guard=describe_guard(board, call.query.get("segment"), MOST_SILENCED),
         saved=saved,
+        rules=await worker.inspect_board(session, lambda each: summarize_rules(each, view)),
         features=summarize_features(board, view, _MOST_EFFECTS),
         segments=segments or None,
         **labelled(board),

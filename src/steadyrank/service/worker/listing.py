@@ -12,7 +12,8 @@ from ...live.collection.collection_state import CollectionState, ShownItems, che
 from ...live.collection.engine_scores import SCORE_BITS, coded, steps_of
 from ...live.collection.id_table import NOT_THERE
 from ...live.collection.query_keys import QueryKeys
-from ...live.learner_state import LearnerState
+from ...live.rules import Rules
+from ..board.board import Board
 from .board_session import BoardSession
 
 _NO_NOTE: Floats = np.zeros(0)
@@ -22,6 +23,8 @@ class Listing(Protocol):
     """What may be listed, by whole numbers."""
 
     most: int  # how many, as far as it is known beforehand
+    placed: list[int]  # whose each place of the list is that was drawn; empty: all are the learner's
+    unkept: list[str]  # rules that it does not keep
 
     def draw(self, visit: Visit, size: int, chance: np.random.Generator) -> tuple[list[int], Floats]:
         """A list of ours, and its note."""
@@ -39,13 +42,17 @@ class Listing(Protocol):
 class BoardListing:
     """The items of a board, or the candidates among them."""
 
-    def __init__(self, state: LearnerState, candidates: Sequence[str] | None) -> None:
-        self._state, self._candidates, self.most = state, candidates, state.length
+    def __init__(self, board: Board, candidates: Sequence[str] | None, rules: Rules | None = None) -> None:
+        self._board, self._candidates, self._rules = board, candidates, rules
+        self._state, self.most = board.learner_state, board.length
+        self.placed: list[int] = []
+        self.unkept: list[str] = []
 
     def draw(self, visit: Visit, size: int, chance: np.random.Generator) -> tuple[list[int], Floats]:
-        """Slots by the learner."""
-        ranking, note = self._state.rank(visit, self._candidates, size, chance)
-        return ranking.tolist(), note
+        """Slots by the learner, under rules if there are any."""
+        found = self._board.rank(visit, self._candidates, size, chance, self._rules)
+        self.placed, self.unkept = found.placed if any(found.placed) else [], found.unkept
+        return found.ranking.tolist(), found.note
 
     def places_of(self, theirs: Sequence[str]) -> list[int]:
         """Slots; refused if one is no item of the board."""
@@ -78,6 +85,8 @@ class QueryListing:
     ) -> None:
         """`keep`: the collection keeps queries as text."""
         check_order(order)
+        self.placed: list[int] = []
+        self.unkept: list[str] = []
         self._state, self._order, self.most = state, order, len(order)
         self.query, text = keys.query(query)
         self.codes: Ints = coded(keys.items(order), steps_of(scores, len(order)))

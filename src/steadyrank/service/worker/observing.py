@@ -174,7 +174,7 @@ def _ours(worker: Worker, session: BoardSession, report: Report) -> list[int]:
     features = state.features.of_visit_then(report.features or {})
     visit = Visit(session.board.impressions.rounds + 1, session.client_number(hashed), features)
     try:
-        ranking, _ = state.rank(visit, some, size, worker.chance)
+        ranking = session.board.rank(visit, some, size, worker.chance, session.board.rules(best=True)).ranking
     except Refused:
         return []
     slots: list[int] = ranking.tolist()

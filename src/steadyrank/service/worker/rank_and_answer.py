@@ -1,7 +1,8 @@
 """Give out a list, alone or mixed with the caller's own, and take its answer."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from ...live.answers import Given
 from ...live.collection.collection_state import ShownItems
 from ...live.features import Values
 from ...live.impression_buffer import MOST_KINDS
+from ...live.ruled_list import FREE, PINNED, SlotRules
+from ...live.rules import Rules
 from ..board import events
 from ..board.board import NOT_OURS
 from ..board.checks import as_logged
@@ -29,6 +32,15 @@ TOO_MANY_UNNAMED = "more answers without a client in a minute than anonymous_min
 _COINS = 256  # of a signature
 
 
+class GivenList(NamedTuple):
+    """A list that was given out: its impression's id, which expires, items from the top, and rules not kept."""
+
+    impression: str
+    items: list[str]
+    expires: float
+    unkept: list[str]
+
+
 def rank(
     worker: Worker | Replicas,
     session: BoardSession,
@@ -39,20 +51,20 @@ def rank(
     theirs: Sequence[str] | None = None,
     features: Values | None = None,
     found: Found | None = None,
-) -> tuple[str, list[str], float]:
-    """Impression id, items from the top, and when the id expires. Logged without waiting for the disk.
+    rules: Rules | None = None,
+) -> GivenList:
+    """A list and the id of its impression. Logged without waiting for the disk.
 
     `client`: the name of who looks; `cohort`: by kind, the names of what it has in common with others. `theirs`: the
     caller's own list, with which ours is mixed. `features`: what is known of the visit. `found`: in a
-    collection, what to rank in place of candidates.
+    collection, what to rank in place of candidates. `rules`: of this list, beside those of the board.
     """
     if worker.log_writer.behind >= MOST_BEHIND:
         raise Unavailable("too many impressions wait to be written")
     session.check_served()
     board, now, seen = session.board, worker.clock(), worker.seen(session)
-    listing: Listing = (
-        BoardListing(board.learner_state, candidates) if found is None else query_listing(session, found)
-    )
+    rules = None if found is not None else board.rules(rules)
+    listing: Listing = BoardListing(board, candidates, rules) if found is None else query_listing(session, found)
     size, visit_features = places(session, length), board.learner_state.features.of_visit(features)
     others, size = [] if theirs is None else listing.places_of(theirs), min(size, listing.most)
     round_ = max(session.round, board.impressions.rounds) + 1
@@ -70,20 +82,24 @@ def rank(
     session.round = round_  # nothing is refused from here on
     key, notes, mixed, draft = worker.next_key(), [], None, None
     if others:  # no learner has made the list: no note goes with it
-        mix = _mix(session, key, slots, others, size)
+        kept = None if rules is None else board.ruled.slot_rules(rules)
+        mix, pins = _mix(session, key, slots, others, size, listing.placed, kept)
         mixed, draft = events.Mixed(mix.teams, slots, others), (mix.first, mix.end)
-        slots = mix.ranking
+        slots, notes = mix.ranking, [(place, 1.0) for place in pins]  # for the teams: to no learner it means anything
+        listing.placed = [PINNED if place in pins else FREE for place in range(len(slots))] if pins else []
     elif np.count_nonzero(note):
         notes = [(int(i), float(note[i])) for i in np.flatnonzero(note)]
     base, generation = board.impressions.last, 0 if others else board.generation
     who, given, of = (ANYONE, dict.fromkeys(cohorts, ANYONE)), as_logged(features), listing.shown(slots)
-    event = events.ListShown(key, round_, base, generation, slots, notes, now, *who, mixed, given, of)
+    said = slots, notes, now, *who, mixed, given, of, listing.placed
+    event = events.ListShown(key, round_, base, generation, *said)
     sender = Sender(hashed, seen, cohorts=tuple(cohorts.values())) if hashed or cohorts else None
     worker.log_writer.put_event(session.number, event, sender=sender)
     expires = now + board.config.lifetime
     visitor = cohorts, draft, given, 0 if sender is None else seen, of and (of.query, of.items)
     shown = ImpressionId(key, round_, base, generation, expires, hashed, slots, notes, *visitor)
-    return seal(shown, session.signer, session.id_room()), listing.names_of(slots), expires
+    impression = seal(shown, session.signer, session.id_room())
+    return GivenList(impression, listing.names_of(slots), expires, listing.unkept)
 
 
 def places(session: BoardSession, length: int | None) -> int:
@@ -232,17 +248,51 @@ def check_theirs(session: BoardSession, theirs: Sequence[str], client: str | Non
         raise Refused(422, f"theirs must be a list of different items, at least one, not {list(theirs)!r:.200}")
 
 
-def _mix(session: BoardSession, key: int, ours: Sequence[int], theirs: Sequence[int], size: int) -> interleaving.Mix:
-    """Our list and theirs, mixed into one of at most `size` places, for the impression with this key."""
-    return interleaving.draft(ours, theirs[:size], size, _coins(session, key, size))
+def _mix(
+    session: BoardSession,
+    key: int,
+    ours: Sequence[int],
+    theirs: Sequence[int],
+    size: int,
+    placed: Sequence[int],
+    rules: SlotRules | None,
+) -> tuple[interleaving.Mix, list[int]]:
+    """Our list and theirs, mixed into one of at most `size` places, for the impression with this key; pinned places.
+
+    Under rules pins stay where they are and are nobody's, and others are mixed as far as groups allow. A list that
+    would not keep includes as ours does, or would be shorter, is not mixed: ours is shown, and no place is anybody's.
+    """
+    coins = _coins(session, key, size)
+    if rules is None:
+        return interleaving.draft(ours, theirs[:size], size, coins), []
+    pins = [place for place, whose in enumerate(placed) if whose == PINNED]
+    fixed = [ours[place] for place in pins]
+    own = [slot for place, slot in enumerate(ours) if place not in pins]
+    rest = [slot for slot in theirs if slot not in fixed and slot not in rules.out]
+    mix = interleaving.draft(
+        own, rest[: len(own)], len(own), coins, lambda items, item: rules.fits([*fixed, *items], item)
+    )
+    state = session.board.learner_state
+    if len(mix.ranking) < len(own) or not rules.includes_as([*fixed, *mix.ranking], ours, state):
+        mix = interleaving.Mix(own, [interleaving.NEITHER] * len(own), 0, 0)
+    ranking, whose = iter(mix.ranking), _around(pins, mix.teams, len(ours))
+    full = [ours[place] if place in pins else next(ranking) for place in range(len(ours))]
+    return mix._replace(ranking=full, teams=whose), pins
+
+
+def _around(pins: Collection[int], teams: Sequence[int], size: int) -> list[int]:
+    """The team of each place, pinned ones being nobody's."""
+    rest = iter(teams)
+    return [interleaving.NEITHER if place in pins else next(rest) for place in range(size)]
 
 
 def _teams_of(session: BoardSession, shown: ImpressionId) -> list[int]:
     """Which places of a list are whose; none if it is not mixed."""
     if shown.draft is None:
         return []
-    size = len(shown.ranking)
-    return interleaving.teams(size, *shown.draft, _coins(session, shown.key, size))
+    size, pins = len(shown.ranking), [place for place, _ in shown.note]
+    teams = interleaving.teams(size - len(pins), *shown.draft, _coins(session, shown.key, size))
+    return _around(pins, teams, size)
 
 
 def _coins(session: BoardSession, key: int, size: int) -> bytes:

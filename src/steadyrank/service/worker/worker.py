@@ -15,7 +15,7 @@ from ...core.memory_limit import MOST_BYTES
 from ...core.refusals import Refused
 from ..board import events
 from ..board.board import Board, finished
-from ..board.checks import check, check_memory
+from ..board.checks import check, check_memory, check_rules
 from ..board.events import AnyEvent
 from ..storage import Fenced, Key, Sender, SqlStore, Unavailable
 from .board_cache import BoardCache
@@ -297,7 +297,11 @@ class Worker:
     async def create_board(self, name: str, start: events.Created) -> bool:
         """A new board; False if the name is taken."""
         await asyncio.to_thread(check_memory, start.config, len(start.items), self.most_bytes)
-        await asyncio.to_thread(check, start.config, start.items)  # refuses what is wrong, and compiles the learner
+        state = await asyncio.to_thread(
+            check, start.config, start.items
+        )  # refuses what is wrong; compiles the learner
+        if start.config.rules is not None:
+            await asyncio.to_thread(check_rules, start.config, state, start.features)
         event = events.encode(start)
         number = await self.log_writer.run_chore(lambda store: store.create_board(name, event, self.clock()))
         await self.catch_up()

@@ -10,6 +10,7 @@ import { headlineFacts, limits, showFacts, showLimits } from "./facts.js";
 import { showFeatures } from "./features.js";
 import { ItemTable } from "./items.js";
 import { showBands, showLabels, showPoints } from "./rows.js";
+import { showRules } from "./rules.js";
 import { showSaved } from "./saved.js";
 import { listedIn, Segments, UnheardIn } from "./segments.js";
 import { showSilenced, unheard } from "./silenced.js";
@@ -136,6 +137,7 @@ export class BoardPage {
     showLabels(watch, (label) => this.#do(actions.takeBack(this.#name, label)));
     showPoints(watch);
     showFeatures(watch);
+    showRules(watch);
     showSaved(watch);
     this.#unheardIn.offer(watch);
     showSilenced(

@@ -67,7 +67,8 @@ export class ItemTable {
     setAll(name.firstChild, { title: item.item.length > 60 ? item.item : "" });
     say(name.lastChild, item.active ? "" : "retired");
     say(rate.firstChild, item.looks === 0 ? "–" : percent(item.rate));
-    say(rate.lastChild, `${count(item.clicks)} of ${count(item.looks)}`);
+    const invalid = item.invalid_clicks ? `, ${count(item.invalid_clicks)} invalid` : "";
+    say(rate.lastChild, `${count(item.clicks)} of ${count(item.looks)}${invalid}`);
     rate.classList.toggle("odd", odd);
     say(estimate.firstChild, percent(item.estimate));
     say(estimate.lastChild, range(item.low, item.high));

@@ -1,0 +1,686 @@
+"""The best list that keeps rules, by a learner that knows of none.
+
+The learner's list is the order in which items are preferred. Items are taken in that order as long as groups allow
+them; for those left out, the learner ranks again without what it has ranked already and without groups that are full.
+Items that have to be in the list come in the order in which the learner ranks them, each for the last one that may
+leave; then items that were left out come back wherever one that the learner prefers less may leave for them. Where
+the sets that rules name are nested or disjoint, the lists that keep them are the bases of a matroid, and such
+exchanges lead to the best of them, whatever the items are worth as long as the learner prefers those worth more
+(Edmonds 1971). Where sets cross, no single exchange makes the list better. Every item is drawn by the learner, as the
+best of those that may stand there: so it explores as it does without rules.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from operator import gt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.arrays import Bools, Floats, Ints
+from ..core.contract import Visit
+from ..core.refusals import Refused
+from ..learners.steady.arranged import estimates_at, note_arranged, places_by_looks
+from .features import FeatureSpace, Values
+from .learner_state import LearnerState
+from .newcomers import NEW_LOOKS
+from .rules import Members, Rules, contradiction
+
+FREE, PINNED, PUT = range(3)  # whose a place is: the learner's own choice, a pin, or an item that rules brought
+_KEPT = 8  # rules that are kept with slots for names
+_STEPS = 5_000  # for a list, in search of items that keep all includes at once: beyond, they count as impossible
+_FEW = 100  # rules among which those that contradict are looked for
+_DEPTH = 400  # items that such a search takes at most
+_NO_SLOTS: Ints = np.zeros(0, np.int64)
+
+
+class RuledList(NamedTuple):
+    """A list that keeps rules: slots, the note, whose each place is, and the rules that it does not keep."""
+
+    ranking: Ints
+    note: Floats
+    placed: list[int]
+    unkept: list[str]
+
+
+class _Set(NamedTuple):
+    """Items of a group or an include: at most, or at least, so many are in a list."""
+
+    label: str
+    number: int
+    slots: Ints  # of an include of new items: none
+    new: bool = False
+    named: bool = True  # item by item: an include of others asks for as many as there are
+
+
+class SlotRules:
+    """Rules with slots for names, for any number of lists of one state."""
+
+    def __init__(
+        self, rules: Rules, state: LearnerState, known: Mapping[str, Values], space: FeatureSpace | None = None
+    ) -> None:
+        """Refuses rules that contradict one another whatever the list.
+
+        `known`: features of items by name; `space`: as they are declared, if not as the state's.
+        """
+        space = state.features if space is None else space
+        self.best = rules.when_impossible == "best"
+        self.excluded: Ints = np.unique(np.array([state.slot(item) for item in rules.exclude], np.int64))
+        self.out = set(self.excluded.tolist())
+        self.boosts = {state.slot(item): factor for item, factor in rules.boosts.items()}
+        self.caps = [
+            _Set(f"group {label} (most {group.most})", group.most, slots)
+            for name, group in rules.groups.items()
+            for label, slots in _sets_of(name, group, state, known, space)
+        ]
+        self.needs = [
+            _Set(f"include {label} (least {one.least})", one.least, slots, one.new, bool(one.items))
+            for name, one in rules.include.items()
+            for label, slots in _sets_of(name, one, state, known, space)
+        ]
+        self.caps_of, self.needs_of = _numbers(self.caps), _numbers(self.needs)
+        self.new_needs = tuple(number for number, need in enumerate(self.needs) if need.new)
+        self.pins: dict[int, tuple[int, str]] = {}  # by place from 0: the slot, and the rule
+        self.unkept: list[str] = []  # whatever the list
+        if self.boosts and estimates_at(state.learner, Visit(1), _NO_SLOTS) is None:
+            name = type(state.learner).__name__
+            raise Refused(422, f"boosts need a learner that says how attractive items are, which {name} does not")
+        self._pin(rules, state)
+        self.most = [cap.number for cap in self.caps]  # what pins leave of it
+        self._count_pins()
+
+    def _pin(self, rules: Rules, state: LearnerState) -> None:
+        """Give pins their places."""
+        for item, place in sorted(rules.pins.items(), key=lambda pin: pin[1]):
+            slot, label = state.slot(item), f"pin {item!r} at {place}"
+            others = [self.pins[place - 1][1]] if place - 1 in self.pins else []
+            others += [f"exclude {item!r}"] if slot in self.out else []
+            if others:
+                self._fail([label, others[0]], label)
+                continue
+            self.pins[place - 1] = slot, label
+
+    def _count_pins(self) -> None:
+        """Refuse pins of more items of a group than it may have."""
+        for number, cap in enumerate(self.caps):
+            pinned = [label for slot, label in self.pins.values() if number in self.caps_of.get(slot, ())]
+            if len(pinned) > cap.number:
+                self._fail([*pinned[: cap.number + 1], cap.label], cap.label)
+                self.most[number] = len(pinned)
+
+    def _fail(self, labels: Sequence[str], unkept: str) -> None:
+        if not self.best:
+            raise contradiction(labels)
+        self.unkept.append(unkept)
+
+    def needs_with(self, slot: int, state: LearnerState) -> tuple[int, ...]:
+        """The numbers of the includes that an item counts for."""
+        own = self.needs_of.get(slot, ())
+        if not self.new_needs:
+            return own
+        if state.added[slot] and state.looks[slot] < NEW_LOOKS:
+            own += self.new_needs
+        return own
+
+    def kept_by(self, ranking: Sequence[int], state: LearnerState) -> bool:
+        """Whether a list of the learner's, of items that are not excluded, keeps all of them, as most lists do."""
+        if self.pins or self.boosts:
+            return False
+        if self.caps_of:
+            counts, caps_of = [0] * len(self.caps), self.caps_of
+            for slot in ranking:
+                for number in caps_of.get(slot, ()):
+                    counts[number] += 1
+            if any(map(gt, counts, self.most)):
+                return False
+        if not self.needs:
+            return True
+        has = [number for slot in ranking for number in self.needs_with(slot, state)]
+        return all(has.count(number) >= need.number for number, need in enumerate(self.needs))
+
+    def fits(self, items: Sequence[int], item: int) -> bool:
+        """Whether groups allow an item in a list beside others."""
+        caps = self.caps_of.get(item, ())
+        return all(sum(n in self.caps_of.get(one, ()) for one in items) < self.most[n] for n in caps)
+
+    def includes_as(self, items: Sequence[int], others: Sequence[int], state: LearnerState) -> bool:
+        """Whether a list keeps every include at least as far as another one does."""
+        has, had = (
+            [number for slot in slots for number in self.needs_with(slot, state)] for slots in (items, others)
+        )
+        return all(has.count(n) >= min(need.number, had.count(n)) for n, need in enumerate(self.needs))
+
+    def check(self, state: LearnerState, length: int) -> None:
+        """Refuse rules that no list of this length, of all items, can keep; lists are not drawn."""
+        if self.best:
+            return
+        for place, (_, label) in self.pins.items():
+            if place >= length:
+                raise contradiction([label, f"a list of {length} places"])
+        allowed = _allowed(state, None, self)
+        size = min(length, int(np.count_nonzero(allowed)))
+        named = [number for number, need in enumerate(self.needs) if need.named]
+        steps = _Steps()
+        for place, number in enumerate(named):
+            if _cover(self, state, allowed, size, named[: place + 1], steps=steps) is None and steps.left >= 0:
+                raise contradiction(_conflict(self, state, allowed, size, number))
+
+
+def _sets_of(
+    name: str, one: Members, state: LearnerState, known: Mapping[str, Values], space: FeatureSpace
+) -> Iterator[tuple[str, Ints]]:
+    """The sets of items that a rule is about, with what to call them."""
+    if not one.by:
+        slots: Ints = np.unique(np.array([state.slot(item) for item in one.items], np.int64))
+        yield repr(name), slots
+        return
+    kinds = {kind.name: kind for kind in space.items}
+    if one.by not in kinds or not kinds[one.by].categories:
+        have = ", ".join(kind.name for kind in kinds.values() if kind.categories) or "none"
+        raise Refused(
+            422,
+            f"{name!r:.80}: by must be a feature of items with categories, which are {have}, not {one.by!r:.80}",
+        )
+    by_category: dict[str, list[int]] = {}
+    for item, values in known.items():
+        if (value := values.get(one.by)) is not None and item in state.slots:
+            by_category.setdefault(str(value), []).append(state.slots[item])
+    for category, slots_of in sorted(by_category.items()):
+        yield f"{name!r} of {one.by} {category!r}", np.unique(np.array(slots_of, np.int64))
+
+
+def _numbers(sets: Sequence[_Set]) -> dict[int, tuple[int, ...]]:
+    """By slot, the numbers of the sets that it is in."""
+    numbers: dict[int, tuple[int, ...]] = {}
+    for number, one in enumerate(sets):
+        for slot in one.slots.tolist():
+            numbers[slot] = (*numbers.get(slot, ()), number)
+    return numbers
+
+
+class _Source:
+    """Where items come from: the learner's order of those that may still be taken."""
+
+    def __init__(
+        self, state: LearnerState, rules: SlotRules, visit: Visit, some: Ints | None, rng: np.random.Generator
+    ) -> None:
+        self.state, self.rules, self.visit, self.some, self._rng = state, rules, visit, some, rng
+        self.seen: dict[int, int] = {}  # slots that were ranked already, with their place in the order of preference
+
+    def see(self, slots: Sequence[int]) -> list[int]:
+        """Slots come next in the order of preference; those that are new in it."""
+        fresh = [slot for slot in slots if slot not in self.seen]
+        for slot in fresh:
+            self.seen[slot] = len(self.seen)
+        return fresh
+
+    def more(self, wanted: int, full: Sequence[Ints]) -> list[int]:
+        """More items that were not ranked yet, but for those of groups that are full."""
+        seen: Ints = np.fromiter(self.seen, np.int64, len(self.seen))
+        without = [seen, *full] if not self.rules.out else [self.rules.excluded, seen, *full]
+        return self.see(self.state.rank_more(without, self.visit, self.some, wanted, self._rng))
+
+    def among(self, slots: Ints, wanted: int) -> list[int]:
+        """The best of some items that were not ranked yet."""
+        active, seen, out = self.state.active, self.seen, self.rules.out
+        alive = np.array([s for s in slots.tolist() if active[s] and s not in seen and s not in out], np.int64)
+        if self.some is not None:
+            alive = alive[np.isin(alive, self.some)]
+        return self.see(self.state.rank_slots(alive, self.visit, wanted, self._rng))
+
+    def new(self, wanted: int) -> list[int]:
+        """Items that are new, those looked at least first."""
+        out = self.rules.out | set(self.seen)
+        drawn = self.state.newcomers.draw(wanted + len(out), self._rng)
+        may = None if self.some is None else set(self.some.tolist())
+        return self.see([slot for slot in drawn if slot not in out and (may is None or slot in may)][:wanted])
+
+
+class _Steps:
+    """How many steps searches may still take together."""
+
+    def __init__(self) -> None:
+        self.left = _STEPS
+
+    def take(self) -> bool:
+        """Whether there is one more."""
+        self.left -= 1
+        return self.left >= 0
+
+
+class _Choice:
+    """The items of a list that are not pinned, in the order in which the learner prefers them."""
+
+    def __init__(self, source: _Source, pinned: Sequence[int], free: int) -> None:
+        self.source, self.rules, self.state = source, source.rules, source.state
+        self.pinned, self.free = set(pinned), free
+        self.most = self.rules.most
+        self.least = [need.number for need in self.rules.needs]
+        self.unkept: list[str] = []
+        self._steps = _Steps()
+        self._begin()
+
+    def _begin(self) -> None:
+        self.chosen: list[int] = []
+        self.counts, self.has = [0] * len(self.rules.caps), [0] * len(self.rules.needs)
+        for slot in self.pinned:
+            self._count(slot, 1)
+
+    def _count(self, slot: int, step: int) -> None:
+        for number in self.rules.caps_of.get(slot, ()):
+            self.counts[number] += step
+        for number in self.rules.needs_with(slot, self.state) if self.has else ():
+            self.has[number] += step
+
+    def take(self, slots: Sequence[int]) -> None:
+        """Take items in their order, as far as there is room and groups allow."""
+        caps_of, most, counts = self.rules.caps_of, self.most, self.counts
+        if not counts and not self.has:
+            self.chosen += [slot for slot in slots if slot not in self.pinned][: self.free - len(self.chosen)]
+            return
+        for slot in slots:
+            if len(self.chosen) == self.free:
+                return
+            if slot in self.pinned:
+                continue
+            caps = caps_of.get(slot, ())
+            if not caps or all(counts[number] < most[number] for number in caps):
+                self.chosen.append(slot)
+                self._count(slot, 1)
+
+    def fill(self) -> None:
+        """Let the learner rank further items until the list is full, or there are none left."""
+        while len(self.chosen) < self.free:
+            full = [cap.slots for n, cap in enumerate(self.rules.caps) if self.counts[n] >= self.most[n]]
+            more = self.source.more(2 * (self.free - len(self.chosen)), full)
+            if not more:
+                return
+            self.take(more)
+
+    def swaps(self, one: int, other: int) -> bool:
+        """Whether the list without `one` and with `other` keeps all that it keeps now."""
+        leaves = self.rules.caps_of.get(one, ())
+        for number in self.rules.caps_of.get(other, ()):
+            if self.counts[number] - (number in leaves) >= self.most[number]:
+                return False
+        comes = self.rules.needs_with(other, self.state)
+        return all(
+            self.has[number] > self.least[number] or number in comes
+            for number in self.rules.needs_with(one, self.state)
+        )
+
+    def swap(self, one: int, other: int) -> None:
+        """Put `other` in for `one`."""
+        self.chosen.remove(one)
+        self._count(one, -1)
+        self.chosen.append(other)
+        self._count(other, 1)
+        self.chosen.sort(key=self.source.seen.__getitem__)
+
+    def include(self, number: int) -> bool:
+        """Bring in one more item of an include; whether that went."""
+        needs_with, taken = self.rules.needs_with, {*self.chosen, *self.pinned}
+        rest = [s for s in self.source.seen if s not in taken and number in needs_with(s, self.state)]
+        need = self.rules.needs[number]
+        rest += self.source.new(1) if need.new else self.source.among(need.slots, self.least[number] + len(self.most))
+        own = [slot for slot in self.chosen if number in self.rules.needs_with(slot, self.state)]
+        room = len(self.chosen) < self.free
+        found: tuple[int, int] | None = None
+        for slot in rest:
+            if room and all(self.counts[cap] < self.most[cap] for cap in self.rules.caps_of.get(slot, ())):
+                self.chosen.append(slot)
+                self._count(slot, 1)
+                return True
+            others = (p for p in range(len(self.chosen) - 1, -1, -1) if self.chosen[p] not in own)
+            last = next((p for p in others if self.swaps(self.chosen[p], slot)), -1)
+            if last > (found[0] if found else -1):
+                found = last, slot
+        if found is None:
+            return False
+        self.swap(self.chosen[found[0]], found[1])
+        return True
+
+    def improve(self) -> None:
+        """Bring back what was left out for an item that the learner prefers less, as long as that goes."""
+        seen = self.source.seen
+        rest = [slot for slot in seen if slot not in self.chosen and slot not in self.pinned]
+        while True:
+            pair = next(
+                (
+                    (one, other)
+                    for other in rest
+                    for one in reversed(self.chosen)
+                    if seen[one] > seen[other] and self.swaps(one, other)
+                ),
+                None,
+            )
+            if pair is None:
+                return
+            self.swap(*pair)
+            rest[rest.index(pair[1])] = pair[0]
+            rest.sort(key=seen.__getitem__)
+
+    def keep_includes(self, preferred: Sequence[int]) -> None:
+        """Bring in what includes ask for, one after the other; `preferred`: the learner's list."""
+        repaired = False
+        for number in range(len(self.least)):
+            while self.has[number] < self.least[number]:
+                repaired = True
+                if not self.include(number) and not self._cover(number, preferred):
+                    self._give_up(number)
+        if repaired:
+            self.improve()
+
+    def _cover(self, number: int, preferred: Sequence[int]) -> bool:
+        """Begin with items that keep all includes so far at once, if there are such; whether there are."""
+        allowed = _allowed(self.state, self.source.some, self.rules)
+        size = self.free + len(self.pinned)
+        upto = range(number + 1)
+        pins, least = list(self.pinned), self.least
+        found = _cover(self.rules, self.state, allowed, size, upto, pins, least, self.most, self._steps)
+        if found is None:
+            return False
+        self._begin()
+        for slots, wanted in found:
+            known = sorted((slot for slot in slots if slot in self.source.seen), key=self.source.seen.__getitem__)
+            fresh = self.source.among(np.array(slots, np.int64), wanted - min(len(known), wanted))
+            self.take([*known, *fresh][:wanted])
+        taken = set(self.chosen)
+        self.take([slot for slot in preferred if slot not in taken])
+        self.fill()
+        self.chosen.sort(key=self.source.seen.__getitem__)
+        return True
+
+    def _give_up(self, number: int) -> None:
+        """An include cannot be kept: it is refused, or asks for less from now on."""
+        need, allowed = self.rules.needs[number], _allowed(self.state, self.source.some, self.rules)
+        there = _count_members(self.rules, self.state, allowed, number)
+        if there > self.has[number] or need.named:
+            if not self.rules.best:
+                size = self.free + len(self.pinned)
+                raise contradiction(_conflict(self.rules, self.state, allowed, size, number))
+            self.unkept.append(need.label)
+        self.least[number] = self.has[number]
+
+
+def _allowed(state: LearnerState, some: Ints | None, rules: SlotRules) -> Bools:
+    """[capacity] which items may be shown."""
+    allowed: Bools = state.active.copy()
+    if some is not None:
+        allowed[:] = False
+        allowed[some] = True
+    allowed[rules.excluded] = False
+    return allowed
+
+
+def _members(rules: SlotRules, state: LearnerState, allowed: Bools, number: int) -> Ints:
+    """The items of an include that may be shown."""
+    need = rules.needs[number]
+    if need.new:
+        return np.flatnonzero(allowed & state.added & (state.looks < NEW_LOOKS))
+    return need.slots[allowed[need.slots]]
+
+
+def _count_members(rules: SlotRules, state: LearnerState, allowed: Bools, number: int) -> int:
+    return int(_members(rules, state, allowed, number).size)
+
+
+def _cover(
+    rules: SlotRules,
+    state: LearnerState,
+    allowed: Bools,
+    size: int,
+    needs: Sequence[int],
+    pinned: Sequence[int] | None = None,
+    least: Sequence[int] | None = None,
+    most: Sequence[int] | None = None,
+    steps: _Steps | None = None,
+) -> list[tuple[list[int], int]] | None:
+    """Items that keep these includes at once, beside pins and within groups: how many of which; None if none do.
+
+    Items that are in the same groups and includes are alike: a search among these kinds of items, to its end or for
+    as many steps as are left. O(items of the includes) beside that.
+    """
+    pinned = [slot for slot, _ in rules.pins.values()] if pinned is None else pinned
+    least = [need.number for need in rules.needs] if least is None else least
+    slack = list(rules.most if most is None else most)
+    lacks = {number: least[number] for number in needs}
+    for slot in pinned:
+        for cap in rules.caps_of.get(slot, ()):
+            slack[cap] -= 1
+        for number in rules.needs_with(slot, state):
+            if number in lacks:
+                lacks[number] -= 1
+    kinds: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
+    members = {int(slot) for number in needs for slot in _members(rules, state, allowed, number)}
+    for slot in sorted(members - set(pinned)):
+        kept_needs = tuple(number for number in rules.needs_with(slot, state) if number in lacks)
+        kinds.setdefault((rules.caps_of.get(slot, ()), kept_needs), []).append(slot)
+    keys, steps = list(kinds), _Steps() if steps is None else steps
+    used = [0] * len(keys)
+
+    def search(room: int) -> bool:
+        unmet = next((number for number, lack in lacks.items() if lack > 0), None)
+        if unmet is None:
+            return True
+        if room == 0 or sum(used) >= _DEPTH or not steps.take():
+            return False
+        for k, (caps, own) in enumerate(keys):
+            if unmet in own and used[k] < len(kinds[keys[k]]) and all(slack[cap] > 0 for cap in caps):
+                _step(used, slack, lacks, k, caps, own, 1)
+                if search(room - 1):
+                    return True
+                _step(used, slack, lacks, k, caps, own, -1)
+        return False
+
+    if any(room < 0 for room in slack) or not search(size - len(pinned)):
+        return None
+    return [(kinds[key], n) for key, n in zip(keys, used, strict=True) if n]
+
+
+def _step(
+    used: list[int],
+    slack: list[int],
+    lacks: dict[int, int],
+    k: int,
+    caps: Sequence[int],
+    own: Sequence[int],
+    step: int,
+) -> None:
+    """Take one more item of a kind, or one less."""
+    used[k] += step
+    for cap in caps:
+        slack[cap] -= step
+    for number in own:
+        lacks[number] -= step
+
+
+def _conflict(rules: SlotRules, state: LearnerState, allowed: Bools, size: int, number: int) -> list[str]:
+    """The rules that an include contradicts: it alone, one other, or as few as there must be."""
+    need = rules.needs[number]
+    least, no_cap = [one.number for one in rules.needs], [size + 1] * len(rules.caps)
+    shown, steps = state.active.copy(), _Steps()
+
+    def fails(pins: Sequence[int], caps: Sequence[int], needs: Sequence[int], may: Bools = allowed) -> bool:
+        most = list(no_cap)
+        for cap in caps:
+            most[cap] = rules.most[cap]
+        return _cover(rules, state, may, size, needs, pins, least, most, steps) is None
+
+    if fails([], [], [number], shown):
+        few = f"{_count_members(rules, state, shown, number)} of its items may be shown, in a list of {size} places"
+        return [f"{need.label}, but {few}"]
+    if fails([], [], [number]):
+        return [need.label, "the items that are excluded or no candidates"]
+    pins = [(slot, label) for slot, label in rules.pins.values()]
+    caps, others = list(range(len(rules.caps))), [n for n in range(number) if rules.needs[n].named]
+    if len(pins) + len(caps) + len(others) > _FEW:
+        return [need.label, "the other rules"]
+    for slot, label in pins:
+        if fails([slot], [], [number]):
+            return [need.label, label]
+    for cap in caps:
+        if fails([], [cap], [number]):
+            return [need.label, rules.caps[cap].label]
+    for other in others:
+        if fails([], [], [other, number]):
+            return [rules.needs[other].label, need.label]
+    for slot, _ in list(pins):
+        fewer = [pin for pin in pins if pin[0] != slot]
+        pins = fewer if fails([s for s, _ in fewer], caps, [*others, number]) else pins
+    for cap in list(caps):
+        less = [one for one in caps if one != cap]
+        caps = less if fails([s for s, _ in pins], less, [*others, number]) else caps
+    for other in list(others):
+        rest = [one for one in others if one != other]
+        others = rest if fails([s for s, _ in pins], caps, [*rest, number]) else others
+    if steps.left < 0:  # what seemed to fail was not looked at to its end
+        return [need.label, "the other rules"]
+    labels = [label for _, label in pins] + [rules.caps[cap].label for cap in caps]
+    return labels + [rules.needs[other].label for other in others] + [need.label]
+
+
+def _boosted(source: _Source, preferred: list[int]) -> list[int]:
+    """The order of preference with boosted items where their estimates, times their factors, put them.
+
+    An item stands before the first one that is worth less than it, but a factor above 1 moves none down, and one
+    below 1 none up.
+    """
+    boosts, state = source.rules.boosts, source.state
+    there = [slot for slot in boosts if state.active[slot] and (source.some is None or slot in source.some)]
+    moved = [slot for slot in there if slot not in source.rules.out and (boosts[slot] > 1.0 or slot in source.seen)]
+    if not moved:
+        return preferred
+    down = sum(boosts[slot] < 1.0 for slot in moved)
+    stay = [slot for slot in preferred if slot not in boosts]
+    stay += [slot for slot in (source.more(down, []) if down else []) if slot not in boosts]
+    slots = np.array(stay + moved, np.int64)
+    estimates = estimates_at(state.learner, source.visit, slots)
+    assert estimates is not None
+    worth = {s: e * boosts.get(s, 1.0) for s, e in zip(slots.tolist(), estimates.tolist(), strict=True)}
+    keys = {slot: (place, 1, 0.0) for place, slot in enumerate(stay)}  # of items that stay, and of those before them
+    for slot in moved:
+        place = next((p for p, other in enumerate(stay) if worth[other] < worth[slot]), len(stay))
+        if slot in preferred:
+            ahead = sum(other not in boosts for other in preferred[: preferred.index(slot)])
+            place = min(place, ahead) if boosts[slot] > 1.0 else max(place, ahead)
+        keys[slot] = place, 0, -worth[slot]
+    order = sorted(keys, key=keys.__getitem__)
+    source.see(order)
+    source.seen.update({slot: place for place, slot in enumerate(order)})
+    return order
+
+
+def rank_by_rules(
+    state: LearnerState,
+    rules: SlotRules,
+    visit: Visit,
+    candidates: Sequence[str] | None,
+    length: int,
+    rng: np.random.Generator,
+) -> RuledList:
+    """A list that keeps rules, the best by the order in which the learner prefers the items.
+
+    O(rules + places) beside what the learner does. It ranks again where groups are exceeded or an include lacks an
+    item; where few items may come, that is O(items).
+    """
+    some = None if candidates is None else state.slots_of(candidates)
+    base, note = state.rank_without(rules.excluded, visit, some, length, rng)
+    own, unkept = base.tolist(), list(rules.unkept)
+    if rules.kept_by(own, state):
+        return RuledList(base, note, [FREE] * len(own), unkept)
+    source, order = _Source(state, rules, visit, some, rng), places_by_looks(state.learner, visit, len(own))
+    preferred = source.see([own[place] for place in order])
+    pinned = _pins_of(rules, state, some, base.size, unkept)
+    source.see(list(pinned.values()))  # they are no candidates for other places
+    if rules.boosts:
+        preferred = _boosted(source, preferred)
+    choice = _Choice(source, list(pinned.values()), base.size - len(pinned))
+    choice.take(preferred)
+    choice.fill()
+    if rules.needs:
+        choice.keep_includes(preferred)
+    unkept += choice.unkept
+    ranking = _arrange(rules, pinned, choice.chosen, order, unkept)
+    if ranking == own:
+        return RuledList(base, note, [PINNED if p in pinned else FREE for p in range(base.size)], unkept)
+    slots, mine = np.array(ranking, np.int64), set(own)
+    note_arranged(state.learner, visit, base.size, slots, note)
+    places = dict.fromkeys(pinned.values(), PINNED)
+    return RuledList(slots, note, [places.get(s, FREE if s in mine else PUT) for s in ranking], unkept)
+
+
+def _pins_of(
+    rules: SlotRules, state: LearnerState, some: Ints | None, size: int, unkept: list[str]
+) -> dict[int, int]:
+    """The pins that a list of so many places can have, by place; the others are refused, or named."""
+    pinned = {}
+    for place, (slot, label) in rules.pins.items():
+        why = ""
+        if place >= size:
+            why = f"a list of {size} places"
+        elif not state.active[slot]:
+            why = f"item {state.names[slot]!r}, which is retired,"
+        elif some is not None and slot not in some:
+            why = f"item {state.names[slot]!r}, which is no candidate,"
+        if not why:
+            pinned[place] = slot
+        elif rules.best:
+            unkept.append(label)
+        else:
+            raise contradiction([label, why.rstrip(",")])
+    return pinned
+
+
+def _arrange(
+    rules: SlotRules, pinned: Mapping[int, int], chosen: Sequence[int], order: Sequence[int], unkept: list[str]
+) -> list[int]:
+    """Pins at their places, the others at those left, best first by how much places are looked at.
+
+    Where groups leave too few items for a pin's place, it is refused, or stands last and is named.
+    """
+    size = len(pinned) + len(chosen)
+    late = [place for place in pinned if place >= size]
+    if late and not rules.best:
+        raise contradiction([rules.pins[late[0]][1], f"groups, which leave a list of {size} places,"])
+    unkept += [rules.pins[place][1] for place in late]
+    places = {place: slot for place, slot in pinned.items() if place < size}
+    for place in late:
+        places[max(p for p in range(size) if p not in places)] = pinned[place]
+    free = [place for place in order if place < size and place not in places]
+    places |= dict(zip(free, chosen, strict=True))
+    return [places[place] for place in range(size)]
+
+
+class RuledLists:
+    """Lists of one state under rules, and what is known of its items by name, which groups may go by."""
+
+    def __init__(self, state: LearnerState, known: dict[str, Any]) -> None:
+        """`known`: features of items; who changes them calls `describe`."""
+        self._state, self.known = state, known
+        self._made: dict[int, tuple[Rules, SlotRules]] = {}  # of the latest rules: most often they are the same again
+
+    def describe(self, item: str, values: Values | None) -> None:
+        """What is known of an item from now on."""
+        if values is not None and self._state.features.items:
+            self.known[item] = dict(values)
+            self._made.clear()
+
+    def slot_rules(self, rules: Rules) -> SlotRules:
+        """Rules with slots for names; refused if they contradict one another."""
+        made = self._made.get(id(rules))
+        if made is None:
+            if len(self._made) >= _KEPT:
+                self._made.clear()
+            made = self._made[id(rules)] = rules, SlotRules(rules, self._state, self.known)  # which keeps the id
+        return made[1]
+
+    def rank(
+        self,
+        rules: Rules,
+        visit: Visit,
+        candidates: Sequence[str] | None,
+        length: int,
+        rng: np.random.Generator,
+    ) -> RuledList:
+        """A list that keeps rules."""
+        return rank_by_rules(self._state, self.slot_rules(rules), visit, candidates, length, rng)

@@ -1,0 +1,191 @@
+"""Rules of a board and of a request, over HTTP: kept, refused by name, logged, and the same when replayed."""
+
+import contextlib
+import math
+
+import numpy as np
+import pytest
+
+from service_tools import ITEMS, replayed, serving
+from steadyrank.service.board import events
+from steadyrank.service.storage import open_store
+
+BOARD = {"items": ITEMS, "length": 4, "settle": 0, "guard": "Anyone"}
+GROUPS = {"half": {"items": ITEMS[:6], "most": 2}}
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path}/store.db"
+
+
+def logged(url, kind=events.ListShown):
+    with contextlib.closing(open_store(url)) as store:
+        number = next(iter(store.boards()))
+        found = [events.decode(entry.body) for entry in store.entries(0, store.head(), number)]
+    return [event for event in found if isinstance(event, kind)]
+
+
+async def test_lists_keep_the_rules_of_board_and_request_and_the_log_leads_to_the_same_board(url):
+    async with serving(url) as local:
+        shown = await local.ask("PUT", "boards/b", BOARD | {"rules": {"groups": GROUPS}})
+        assert shown["rules"] == {"groups": GROUPS}
+        for n in range(60):
+            mine = {"pins": {ITEMS[11]: 2}, "exclude": [ITEMS[7]], "boosts": {ITEMS[8]: 2.0}} if n % 2 else None
+            one = await local.rank(rules=mine, client=f"c{n % 7}")
+            assert sum(item in ITEMS[:6] for item in one["items"]) <= 2
+            assert mine is None or (one["items"][1] == ITEMS[11] and ITEMS[7] not in one["items"])
+            assert "unkept" not in one
+            assert (await local.answer(one, clicked=one["items"][n % 4]))["outcome"] == "learnt"
+        standings = {row["item"]: row for row in (await local.ask("GET", "boards/b/state"))["items"]}
+        assert standings[ITEMS[11]]["looks"] > 20  # a look at a pinned item is a look
+        watch = await local.ask("GET", "boards/b/watch")
+        assert sum(row["item"] in ITEMS[:6] for row in watch["list"]) <= 2
+        await local.quiet()
+        digest = local.digest()
+    lists = logged(url)
+    assert all(event.placed[1] == 1 for event in lists[1::2])
+    assert all(event.placed.count(1) == 0 for event in lists[0::2])
+    assert replayed(url) == digest
+    async with serving(url, seed=1) as local:
+        assert local.digest() == digest
+        one = await local.rank()
+        assert sum(item in ITEMS[:6] for item in one["items"]) <= 2
+        report = {"id": "1", "items": ITEMS[:4], "clicked": None}
+        await local.ask("POST", "boards/b/observe", report)
+        await local.ask("PUT", "boards/b", {"rules": None})
+        assert (await local.ask("GET", "boards/b"))["rules"] is None
+        await local.quiet()
+        digest = local.digest()
+    assert replayed(url) == digest
+    (observed,) = logged(url, events.Observed)
+    assert sum(slot < 6 for slot in observed.ours) <= 2  # what would have been shown keeps the rules
+
+
+async def test_what_cannot_be_kept_is_refused_and_nothing_is_logged(url):
+    async with serving(url) as local:
+        await local.ask("PUT", "boards/b", BOARD | {"rules": {"pins": {ITEMS[0]: 1}}})
+        before = local.digest()
+        for rules, words in [
+            ({"pins": {ITEMS[1]: 1}}, "pin 'item 1' at 1"),
+            ({"exclude": [ITEMS[0]]}, "pin 'item 0' at 1 and exclude 'item 0' contradict"),
+            ({"pins": {"unheard": 1}}, "unknown item 'unheard'"),
+            ({"boosts": {ITEMS[1]: 50}}, "boost 'item 1' must be a finite number from 0.1 to 10.0, not 50"),
+            ({"groups": {"g": {"items": ITEMS}}}, "most"),
+            ({"pinned": {}}, "pinned"),
+        ]:
+            for request in (("POST", "boards/b/rank"), ("PUT", "boards/b")):
+                body = {
+                    "rules": {"pins": {ITEMS[0]: 1}, **rules}
+                    if request[0] == "PUT" and "pins" not in rules
+                    else rules
+                }
+                if request[0] == "PUT" and rules == {"pins": {ITEMS[1]: 1}}:
+                    continue  # in place of the board's, which is no contradiction
+                answer = await local.ask(*request, body, 422)
+                assert words in answer["message"], (request, answer)
+        answer = await local.ask("POST", "boards/b/rank", {"candidates": ITEMS[3:7]}, 422)
+        assert "pin 'item 0' at 1 and item 'item 0', which is no candidate contradict" in answer["message"]
+        shown = await local.rank(candidates=ITEMS[3:7], rules={"when_impossible": "best"})
+        assert shown["unkept"] == ["pin 'item 0' at 1"]
+        assert set(shown["items"]) == set(ITEMS[3:7])
+        await local.ask("PUT", "boards/b", {"length": 2, "rules": {"pins": {ITEMS[0]: 3}}}, 422)
+        await local.quiet()
+        assert local.digest() != before  # one list was shown
+    assert len(logged(url)) == 1
+    assert not logged(url, events.Configured)
+
+
+async def test_rules_may_name_items_that_come_with_them_and_go_by_features(url):
+    known = {f"new {k}": {"brand": "ab"[k % 2]} for k in range(6)}
+    rules = {"groups": {"each": {"by": "brand", "most": 1}}, "pins": {"new 0": 1}}
+    async with serving(url) as local:
+        base = {
+            "items": ITEMS,
+            "length": 4,
+            "learner": "SteadyRankLinear",
+            "features": {"items": {"brand": ["a", "b"]}},
+        }
+        await local.ask("PUT", "boards/b", base)
+        await local.ask("PUT", "boards/b", {"items": known, "rules": rules | {"pins": {"nobody": 1}}}, 422)
+        assert len(local.worker.boards["b"].board.learner_state.names) == len(ITEMS)
+        await local.ask("PUT", "boards/b", {"items": known, "rules": rules})
+        for _ in range(20):
+            items = (await local.rank())["items"]
+            brands = [known[item]["brand"] for item in items if item in known]
+            assert items[0] == "new 0"
+            assert len(set(brands)) == len(brands)
+        await local.ask("POST", "boards/b/items", {"items": {"new 9": {"brand": "a"}}})
+        for _ in range(20):
+            assert "new 9" not in (await local.rank())["items"]  # the pin is the one of its brand
+        await local.quiet()
+        digest = local.digest()
+    assert replayed(url) == digest
+
+
+async def test_mixed_lists_keep_rules_and_pinned_places_are_nobodys(url):
+    rules = {
+        "pins": {ITEMS[11]: 2},
+        "exclude": [ITEMS[1]],
+        "groups": {"half": {"items": ITEMS[:6], "most": 2}},
+        "include": {"few": {"items": ITEMS[9:11], "least": 1}},
+    }
+    theirs, from_theirs = [*ITEMS[:4], ITEMS[9], ITEMS[11]], 0
+    async with serving(url) as local:
+        await local.ask("PUT", "boards/b", BOARD | {"interleave": True, "length": 6, "rules": rules})
+        for n in range(80):
+            shown = await local.rank(theirs=theirs, client=f"c{n}")
+            items = shown["items"]
+            assert items[1] == ITEMS[11]
+            assert len(set(items)) == 6
+            assert ITEMS[1] not in items
+            assert sum(item in ITEMS[:6] for item in items) <= 2
+            assert set(items) & set(ITEMS[9:11])
+            from_theirs += ITEMS[9] in items
+            await local.answer(shown, clicked=items[n % 6])
+        await local.quiet()
+        digest = local.digest()
+    lists = {event.key: event for event in logged(url)}
+    assert from_theirs > 40
+    assert sum(any(event.mixed.teams) for event in lists.values()) > 60  # most lists could be mixed
+    for event in logged(url, events.Answered):  # the id leads to the same teams as were logged
+        assert event.teams == lists[event.key].mixed.teams
+        assert (event.teams[1], lists[event.key].placed[1]) == (0, 1)
+        assert sum(event.teams) in (-1, 0, 1)
+    assert replayed(url) == digest
+
+
+async def test_what_rules_cost_is_what_the_list_would_be_worth_without_them(url):
+    """By hand: the chance of a click on the best list with a rule and without it, by the estimates."""
+    worst, pinned = ITEMS[11], "pin 'item 11' at 1"
+    async with serving(url) as local:
+        await local.ask("PUT", "boards/b", BOARD)
+        assert (await local.ask("GET", "boards/b/watch"))["rules"] is None
+        rng = np.random.default_rng(0)
+        for _ in range(300):
+            shown = await local.rank()
+            clicked = next((item for item in shown["items"] if rng.random() < 0.5 / (1 + ITEMS.index(item))), None)
+            await local.answer(shown, clicked=clicked)
+        brand = {"best": {"items": ITEMS[:3], "most": 3}}
+        await local.ask("PUT", "boards/b", {"rules": {"pins": {worst: 1}, "groups": brand}})
+        state, watch = [await local.ask("GET", f"boards/b/{part}") for part in ("state", "watch")]
+        estimates = {
+            row["item"]: estimate
+            for row, estimate in zip(state["items"], state["view"]["regimes"][0]["estimates"], strict=True)
+        }
+        order = sorted(ITEMS, key=lambda item: -estimates[item])
+
+        def value(items):
+            return 1000 * (1 - math.prod(1 - estimates[item] for item in items))
+
+        expected = value(order[:4]) - value([worst, *[item for item in order if item != worst][:3]])
+        (first, second), found = watch["rules"]["each"], watch["rules"]["all"]
+        assert (first["rule"], second["rule"]) == (pinned, "group 'best'")
+        assert second["cost"] == {"value": 0.0, "low": 0.0, "high": 0.0}  # it changes nothing
+        assert first["cost"] == found
+        spread = (found["high"] - found["low"]) / 4
+        assert found["value"] == pytest.approx(expected, abs=4 * spread / 400**0.5)  # of 400 draws
+        assert found["low"] < expected < found["high"]
+        assert (watch["rules"]["unkept"], watch["rules"]["refused"]) == ([], None)
+        await local.ask("DELETE", f"boards/b/items/{worst}")
+        assert "which is retired" in (await local.ask("GET", "boards/b/watch"))["rules"]["refused"]

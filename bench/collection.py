@@ -17,10 +17,15 @@ lower, and nothing else. Honest worth lost against a run without them, and the l
 shown, mean over queries with more than 200 visits; beside it plain clicks over times shown. False visits as above,
 of 10 % of all.
 
+`--surges`: how many surges honest runs have; and of attacks under a fresh name for every visit, from half time on,
+on one busy query and on 50 at once: in how many of the queries they are noticed, after how many false visits, and
+what is lost in these queries.
+
 `--scale PAIRS`: what so many (query, item) pairs take, a hundred for each query; and a list's time over a ranker's.
 """
 
 import argparse
+import itertools
 import json
 import pathlib
 import tempfile
@@ -41,6 +46,8 @@ from steadyrank.live.collection.engine_scores import SCORE_BITS
 from steadyrank.live.collection.id_table import find_or_add_row, find_row, slots_for
 from steadyrank.live.collection.pair_table import PairTable, QueryTable, find_or_add
 from steadyrank.live.collection.re_ranker import PLACES, QUERY, ReRanker, estimate, re_rank
+from steadyrank.live.collection.surges import ALARM, ITEM, NOTICED
+from steadyrank.live.collection.surges import QUERY as QUERY_ID
 
 ITEMS, LENGTH, CLIENTS = 50, 10, 8_000
 ALONE, BY_PLACE, CAUTIOUS, BUBBLES = range(4)
@@ -349,6 +356,58 @@ def honest(worlds, seeds):
     return table
 
 
+def fresh_names(honest, seed, queries, share=0.15):
+    """The same visits without names, and from half time on such a share of false ones for each of these queries.
+
+    They click the item that people like least of the ten that were shown most in the quarter before.
+    """
+    rng, n = np.random.default_rng([seed, 9]), honest.query.size
+    unnamed = honest._replace(client=np.full(n, -1))
+    early, half = (
+        run_ours(
+            unnamed._replace(**{name: getattr(unnamed, name)[:k] for name in ("query", "client", "target")}), seed
+        )
+        for k in (n * 3 // 8, n // 2)
+    )
+    shown, item = half[3][:, :, 0] - early[3][:, :, 0], np.full(honest.attraction.shape[0], -1)
+    for q in queries:
+        on = np.argsort(-shown[q])[:LENGTH]
+        item[q] = on[np.argmin(honest.attraction[q, on])]
+    late = np.flatnonzero(np.isin(honest.query, queries) & (np.arange(n) > n // 2))
+    at = np.sort(rng.choice(late, int(late.size * share / (1.0 - share))))
+    query, client = np.insert(honest.query, at, honest.query[at]), np.insert(unnamed.client, at, -1)
+    target = np.insert(honest.target, at, item[honest.query[at]])
+    return unnamed, unnamed._replace(query=query, client=client, target=target), item
+
+
+def surged(worlds, seeds):
+    """Print surges and alarms of honest runs, and what of an attack under fresh names is noticed, and how soon."""
+    for world in worlds:
+        rankers = [run_ours(traffic(world, seed), seed)[2] for seed in range(seeds)]
+        print(f"{world}: honest surges {[int(one.surges.total[0]) for one in rankers]}", flush=True)
+    some = [0], [9], list(range(50))
+    for world, queries in itertools.product((worlds[0], worlds[2]), some):
+        found, others, alarms, took, lost = [], 0, [], [], []
+        for seed in range(seeds):
+            honest, mixed, item = fresh_names(traffic(world, seed), seed, queries)
+            before, (after, _, ranker, _) = run_ours(honest, seed)[0], run_ours(mixed, seed)
+            noticed = ranker.surges.what[ranker.surges.rows()]
+            own = item[noticed[:, QUERY_ID] - 1] == noticed[:, ITEM] - 1
+            others += int((~own).sum())
+            alarms.append(np.unique(noticed[own, ALARM]).size)
+            found.append(np.unique(noticed[own, QUERY_ID]).size / len(queries))
+            for q in np.unique(noticed[own, QUERY_ID]) - 1:
+                first = noticed[own & (noticed[:, QUERY_ID] == q + 1), NOTICED].min()
+                took.append(int(((mixed.target >= 0) & (mixed.query == q))[:first].sum()))
+            lost.append(1.0 - after[queries, 0].sum() / before[queries, 0].sum())
+        print(
+            f"{world}, 15 % false in {len(queries)} queries from the {queries[0] + 1}. on: found "
+            f"{np.mean(found):.0%}, alarms {alarms}, other surges {others}, after {np.median(took or [np.nan]):.0f} "
+            f"false visits (median), lost there {np.mean(lost):.2%}",
+            flush=True,
+        )
+
+
 def under_attack(worlds, seeds):
     """Honest worth lost to false visits, with the guard and without, and the least honest decile of the engine's."""
     table = []
@@ -430,10 +489,14 @@ if __name__ == "__main__":
     parser.add_argument("--attack", action="store_true", help="false visits, in place of the table of rivals")
     parser.add_argument("--json", type=pathlib.Path, help="write what was measured to this file")
     parser.add_argument("--judgments", action="store_true", help="how well they agree with the truth, in its place")
+    parser.add_argument("--surges", action="store_true", help="alarms, without an attack and under it, in its place")
     parser.add_argument("--scale", type=int, metavar="PAIRS", help="what so many pairs take, in place of all else")
     options = parser.parse_args()
     if options.scale:
         scale(options.scale)
+        raise SystemExit
+    if options.surges:
+        surged(WORLDS, options.seeds)
         raise SystemExit
     if options.judgments:
         judged((WORLDS[0], WORLDS[2], WORLDS[4]), options.seeds)

@@ -13,6 +13,7 @@ import steadyrank as sr
 from steadyrank.cli import main
 from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, memory
 from steadyrank.core.dispatch import call_forget, call_update
+from steadyrank.live.collection.attention import BINS, FADED, SURE, bin_of, fit_attention
 from steadyrank.live.collection.engine_prior import (
     EnginePrior,
     fit,
@@ -447,6 +448,41 @@ def test_places_that_are_seldom_looked_at_count_less():
     assert next(one.judgments()).looks == pytest.approx(60, abs=21)  # three standard deviations
 
 
+def test_attention_is_what_clicks_permit():
+    """Attractions of 0.1 and 0.4 at three places, looked at by all, by half, and by a fifth of the people."""
+    chance, attraction, seen = np.array([1.0, 0.5, 0.2]), np.array([0.1, 0.4]), np.zeros((2, BINS, 3))
+    bins = [bin_of(0.1), bin_of(0.4)]
+    seen[0, bins] = [[8_000.0, 4_000.0, 2_000.0], [9_000.0, 2_000.0, 5_000.0]]
+    seen[1, bins] = seen[0, bins] * np.outer(attraction, chance)
+    counts, attention = seen[1].sum(0), np.ones(3)
+    fit_attention(seen, attention)
+    assert attention[0] == 1.0
+    assert attention[1:] == pytest.approx(chance[1:] * (1 + SURE / np.sqrt(counts[1:])), rel=1e-3)
+    assert seen[1].sum(0) == pytest.approx(FADED * counts)
+    few, attention = np.full((2, BINS, 3), 0.3), np.ones(3)
+    fit_attention(few, attention)
+    assert attention.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_how_far_people_look_is_learnt_and_that_they_look_until_they_click():
+    places = np.array([1.0, 0.5, 0.25, 0.12])
+    for cascade in (False, True):
+        collection, rng = sr.Collection(4), np.random.default_rng(6)
+        for _ in range(3_000):
+            shown = collection.rank(f"query {int(rng.integers(40))}", DOCS[:8])
+            liked = np.array([0.1 + 0.05 * int(item[1:]) for item in shown.items])
+            hits = np.flatnonzero(rng.random(4) < (liked if cascade else liked * places))
+            if cascade:
+                collection.feedback(shown.id, clicked=shown.items[hits[0]] if hits.size else None)
+            else:
+                collection.feedback(shown.id, clicks=[int(p in hits) for p in range(4)])
+        learnt = collection._state.learner.attention
+        if cascade:
+            assert (learnt > 0.85).all()
+        else:
+            assert learnt == pytest.approx(places, rel=0.35)  # by the upper end of its interval
+
+
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
@@ -510,6 +546,30 @@ def test_places_beyond_the_last_share_its_prior():
     for _ in range(20):
         collection.observe("query", ["d0", f"d{PLACES + 20}"], clicked=f"d{PLACES + 20}", candidates=many)
     assert collection.rank("query", many).items[0] == f"d{PLACES + 20}"
+
+
+def test_judgments_of_a_log_have_what_people_click_and_not_what_bots_do(tmp_path, capsys):
+    rng, path = np.random.default_rng(8), tmp_path / "clicks.csv"
+    rows = ["term,items,clicked,client"]
+    for n in range(3_000):
+        query, bot = int(rng.integers(30)), n % 8 == 0
+        hits = [k for k in range(5) if (k == 4 if bot else rng.random() < (0.5 if k == query % 4 else 0.08))]
+        client = f"bot{int(rng.integers(12))}" if bot else f"user{int(rng.integers(600))}"
+        rows.append(f"query {query},{' '.join(DOCS[:5])},{DOCS[hits[0]] if hits else ''},{client}")
+    path.write_text("\n".join(rows) + "\n")
+    assert main(["judgments", str(path), "--log", "--query", "term"]) == 0
+    printed = capsys.readouterr()
+    assert "3,000 lists of 3,000 learnt from" in printed.err
+    judged = [line.split(",") for line in printed.out.splitlines()[1:]]
+    best = {row[0]: row[1] for row in judged if row[2] == "3"}
+    assert len(best) == 30
+    assert np.mean([best[query] == f"d{int(query.split()[1]) % 4}" for query in best]) > 0.9
+    pushed = [float(row[3]) for row in judged if row[1] == "d4"]
+    assert np.mean(pushed) < 0.15  # 0.08 is true; with the bots it would be 0.3
+    assert main(["judgments", str(path), "--query", "term"]) == 2
+    assert "--log" in capsys.readouterr().err
+    assert main(["judgments", str(path), "--log", "--query", "nothing"]) == 2
+    assert "nothing" in capsys.readouterr().err
 
 
 def test_judgments_are_written_for_tools_that_measure_search(tmp_path, capsys):

@@ -329,7 +329,8 @@ def test_the_page_says_what_rules_cost(own):
     with watched(own, "/boards/shop") as page:
         expect(page.locator("#list-rows tr")).to_have_count(5)
         expect(page.locator("#rules-card")).to_be_hidden()
-        best = [row["item"] for row in client.watch("shop")["list"]]
+        others = [row for row in client.state("shop")["items"] if row["item"] != HOSTILE]
+        best = [row["item"] for row in sorted(others, key=lambda row: -row["estimate"])]
         client.put_board("shop", rules={"pins": {HOSTILE: 2}, "exclude": [best[0], best[1]]})
         expect(page.locator("#rules-rows tr")).to_have_count(2)
         expect(page.locator("#rules-rows")).to_contain_text(f"{HOSTILE!r} at 2")
@@ -985,3 +986,45 @@ def test_the_demo_counts_what_lists_cost_people():
     assert crowd.lost == {demo.BOARD: pytest.approx(0.0, abs=1e-12), demo.PLAIN: 0.0}
     crowd.count(demo.PLAIN, [seventh, *others])
     assert crowd.lost[demo.PLAIN] == pytest.approx(0.61 * 0.64 * 0.67 * 0.70 * 0.73 * 0.18)
+
+
+@browser.needed
+def test_a_collection_shows_its_queries_and_those_that_are_suddenly_clicked_far_more(tmp_path):
+    server = Server(f"sqlite:///{tmp_path}/store.db", tmp_path / "log").wait()
+    client = server.client()
+    client.put_collection("shop", length=4, settle=0, keep_queries=True)
+    client.put_collection("quiet", length=4)
+    likes = {"a": 6, "d": 1}  # of 20 visits
+
+    def past(query, clicked, rounds):
+        chosen = [item for item, times in clicked.items() for _ in range(times)]
+        chosen += [None] * (20 - len(chosen))
+        rows = [{"query": query, "items": ["a", "b", "c", "d"], "clicked": chosen[n % 20]} for n in range(rounds)]
+        client.history("shop", rows)
+
+    for query in (HOSTILE, "shoes", "hats"):
+        past(query, likes, 200)
+    with watched(server, "/") as page:
+        links = page.locator("#collections-list a")
+        expect(links).to_have_text(["quiet", "shop"])
+        links.last.press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_have_text("shop")
+        expect(page.locator("#collection-verdict")).to_contain_text("No query")
+        expect(page.locator("#query-rows tr")).to_have_count(3)
+        expect(page.locator("#alarms-box")).to_be_hidden()
+        past(HOSTILE, {"d": 20}, 40)
+        past("hats", {"d": 20}, 40)
+        expect(page.locator("#collection-verdict")).to_contain_text("in 2 queries, since round 6")
+        (alarm,) = json.loads(fetch(server, "/v1/collections/shop/watch"))["alarms"]
+        rows = page.locator("#alarm-rows tr")
+        expect(rows).to_have_count(len(alarm["surges"]))
+        numbers = re.compile(r"^\d\.\d %$"), re.compile(r"^\d+ of \d+$")
+        expect(rows.last.locator("th, td")).to_have_text([HOSTILE, "d", "1", str(alarm["first"]), *numbers])
+        for width, dark in [(400, True), (1280, False)]:
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme="dark" if dark else "light")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.evaluate(CONTRAST) == []
+    with watched(server, "/collections/nowhere", expected=["404"]) as page:
+        expect(page.locator("#missing-title")).to_have_text("No such collection")
+    assert server.stop() == 0

@@ -145,6 +145,9 @@ NOT_FROM_EVIDENCE = {
     "steadyrank.md": [
         ("| setting | default | what you would notice |", "no measurement: settings"),
     ],
+    "rules.md": [
+        ("| rules | over HTTP: without, with | ratio | in process: without, with | ratio |", "bench/rules.py"),
+    ],
     "steadyrank-measured.md": [
         (
             "| false visits | sampler told their share and what they click | sampler told their share "

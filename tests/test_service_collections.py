@@ -12,6 +12,7 @@ import pytest
 import steadyrank as sr
 from service_tools import Clocks, Server, number_of, replayed, serving, until, wait_until
 from steadyrank.cli import main
+from steadyrank.service.alerts.watcher import Watcher
 from steadyrank.service.board import events
 from steadyrank.service.storage import open_store
 from steadyrank.service.worker.transfer import bring_in, compact, export, read_board
@@ -323,6 +324,65 @@ async def test_a_query_is_forgotten_in_memory_in_snapshots_and_in_the_log(url, m
         two = await local.ask("POST", "collections/shop/forget", {"query": "x", "id": "0" * 14}, 422)
         assert "one of both" in two["message"]
     async with serving(url, seed=1) as local:
+        assert replayed(url, "shop") == local.digest("shop")
+
+
+async def past(local, query, clicked, rounds):
+    """Past lists of a query; of 20 in a row, clicked are so many of each item."""
+    chosen = [item for item, count in clicked.items() for _ in range(count)]
+    chosen += [None] * (20 - len(chosen))
+    rows = [{"query": query, "items": DOCS[:4], "clicked": chosen[n % 20]} for n in range(rounds)]
+    await local.ask("POST", "collections/shop/history", {"rows": rows})
+
+
+async def test_an_attack_on_many_queries_is_one_alarm_and_one_on_one_is_found_in_it(url):
+    async with serving(url) as local:
+        told = []
+        watcher = Watcher(local.worker, told.append, "one")
+        await collection(local, keep_queries=True)
+        for n in range(12):
+            await past(local, f"query {n}", {"d0": 6, "d3": 1}, 200)
+        await watcher.look()
+        assert (await local.ask("GET", "collections/shop/state"))["alarms"] == []
+        await past(local, "query 3", {"d3": 20}, 40)
+        await watcher.look()
+        (alert,) = told
+        (alarm,) = (await local.ask("GET", "collections/shop/state"))["alarms"]
+        surge = alarm["surges"][0]
+        assert {(one["query"], one["item"]) for one in alarm["surges"]} == {("query 3", "d3")}
+        assert (alarm["number"], alarm["queries"], alarm["first"]) == (1, 1, surge["noticed"])
+        assert 2_400 < alarm["first"] <= alarm["latest"] <= 2_440
+        assert surge["before"] < 0.1
+        assert surge["clicks"] > 0.7 * surge["looks"]
+        assert (alert.kind, alert.board, alert.state) == ("surge", "shop", "news")
+        assert alert.detail == {
+            "alarm": 1,
+            "first": alarm["first"],
+            "latest": alarm["latest"],
+            "count": 1,
+            "queries": [{"id": surge["id"], "query": "query 3"}],
+            "items": ["d3"],
+        }
+        for n in range(12):
+            await past(local, f"query {n}", {"d3": 20}, 40)
+        await watcher.look()
+        assert len(told) == 1  # one a minute
+        local.clocks.pass_time(61)
+        await watcher.look()
+        assert [(alert.detail["alarm"], alert.detail["count"]) for alert in told] == [(1, 1), (1, 12)]
+        assert "in 12 queries" in told[1].text
+        assert told[1].text.endswith(" and 2 more.")
+        other = Watcher(local.worker, told.append, "two")  # what was before its first look is no news
+        for one in (watcher, other):
+            local.clocks.pass_time(61)
+            await one.look()
+        assert len(told) == 2
+        (alarm,) = (await local.ask("GET", "collections/shop/watch"))["alarms"]
+        assert alarm["queries"] == len({surge["id"] for surge in alarm["surges"]}) == 12
+        await local.ask("POST", "collections/shop/forget", {"query": "query 3"})
+        (alarm,) = (await local.ask("GET", "collections/shop/state"))["alarms"]
+        assert alarm["queries"] == 11
+        assert "query 3" not in {surge["query"] for surge in alarm["surges"]}
         assert replayed(url, "shop") == local.digest("shop")
 
 

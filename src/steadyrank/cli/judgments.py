@@ -3,9 +3,17 @@
 import argparse
 import pathlib
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.settings import whole
+from .choices import need_report
+from .logs import lists_of
+
+if TYPE_CHECKING:
+    from ..live import Collection
+
+_LONGEST = 100  # places of a list of a log
+_MOST_PAIRS = 1 << 28  # of queries and items of a log
 
 
 def add(commands: Any) -> None:
@@ -15,11 +23,17 @@ def add(commands: Any) -> None:
         help="what clicks say of documents, as CSV or TREC qrels",
         description="Print every document that was looked at, by query, with its rate of clicks, a 95 % interval, "
         "and a rating: the highest for the best document of a query, 0 for one that is hardly clicked beside it. "
-        "Queries are digests, unless the collection was made with keep_queries=True.",
-        epilog="example: steadyrank judgments shop.steadyrank --looks 20",
+        "Queries are digests, unless the collection was made with keep_queries=True; those of a log are text.",
+        epilog="examples: steadyrank judgments shop.steadyrank --looks 20; "
+        "steadyrank judgments clicks.csv --log --query search_term",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    sub.add_argument("collection", type=pathlib.Path, help="a file that `Collection.save` wrote")
+    sub.add_argument("collection", type=pathlib.Path, help="a file that `Collection.save` wrote, or a log")
+    words = (
+        "it is a click log, read as by `steadyrank audit`, with a column of queries; lists are taken for the engine's"
+    )
+    sub.add_argument("--log", action="store_true", help=words)
+    sub.add_argument("--query", metavar="COLUMN", default=None, help="of a log: the column of queries")
     sub.add_argument("--format", choices=("csv", "qrels"), default="csv", help="CSV with a header, or TREC qrels")
     sub.add_argument("--highest", type=int, default=3, help="the highest rating")
     sub.add_argument("--looks", type=int, default=1, help="leave out documents that had fewer looks")
@@ -32,6 +46,35 @@ def _run(options: argparse.Namespace) -> None:
     from ..live.collection.judgments import rated, write
 
     highest, fewest = whole("--highest", options.highest, 1, 100), whole("--looks", options.looks, 0)
-    secret = None if options.secret_file is None else options.secret_file.read_bytes()
-    collection = Collection.load(options.collection, secret=secret)
+    if options.query is not None and not options.log:
+        raise ValueError(f"--query {options.query} is for a click log: it needs --log")
+    if options.log:
+        collection = _learnt(options.collection, options.query)
+    else:
+        secret = None if options.secret_file is None else options.secret_file.read_bytes()
+        collection = Collection.load(options.collection, secret=secret)
     write(sys.stdout, rated(collection.judgments(), highest, fewest), options.format)
+
+
+def _learnt(path: pathlib.Path, query: str | None) -> "Collection":
+    """A collection that has learnt from the lists of a log, those of queries, in their order."""
+    need_report("polars")
+    from ..click_logs.click_log import read
+    from ..click_logs.files import sources_of
+    from ..live import Collection
+
+    log = read(sources_of([path]), {"board": query})
+    names = ["" if name is None else str(name) for name in log.boards]
+    if not any(names):
+        raise ValueError(f"{path} has no column of queries: --query COLUMN names it")
+    length = int(log.impressions.lengths().max(initial=1))
+    collection = Collection(min(length, _LONGEST), keep_queries=True, most_pairs=_MOST_PAIRS)
+    clients = None if log.client is None else log.client.tolist()
+    boards, learnt = log.board.tolist(), 0
+    for i, items, bits in lists_of(log, _LONGEST, None):
+        if names[boards[i]]:
+            client = clients[i] if clients is not None and clients[i] >= 0 else None
+            collection.observe(names[boards[i]], items, clicks=bits, client=client)
+            learnt += 1
+    print("\n".join([*log.notes, f"{learnt:,} lists of {log.impressions.n:,} learnt from"]), file=sys.stderr)
+    return collection

@@ -130,16 +130,19 @@ def whole_lists(log: "ClickLog", board: int) -> Iterator[tuple[int, list[str], l
 
 
 def lists_of(
-    log: "ClickLog", length: int, board: int, kept: Any = None
+    log: "ClickLog", length: int, board: int | None, kept: Any = None
 ) -> Iterator[tuple[int, list[str], list[int]]]:
     """Impressions in order of time: number, list and a bit a place, as far as it was looked at, at most `length`.
 
-    Those that begin below the first place, or show an item twice, are left out. `kept`: bool[n], which to take.
+    Those that begin below the first place, or show an item twice, are left out. `board`: None for lists of all of
+    them; `kept`: bool[n], which to take.
     """
     shown, items = log.impressions, [str(item) for item in log.items]
     edges, numbers, bits = shown.first.tolist(), shown.item.tolist(), shown.bits.tolist()
     for i in range(shown.n):
-        if log.board[i] != board or (shown.top is not None and shown.top[i] != 0) or not (kept is None or kept[i]):
+        if board is not None and log.board[i] != board:
+            continue
+        if (shown.top is not None and shown.top[i] != 0) or not (kept is None or kept[i]):
             continue
         end = min(edges[i + 1], edges[i] + length)
         names = [items[number] for number in numbers[edges[i] : end]]

@@ -1,5 +1,6 @@
 """A learner kept alive between requests: one fold of feedback, in your own process and behind the service."""
 
+from .collection.alarms import Alarm, Surge
 from .collection.collection import Collection
 from .collection.judgments import Judgment
 from .features import FeatureSpace, features_from
@@ -7,6 +8,7 @@ from .ranker import Observed, Ranker, Shown, replay
 from .rules import Rules
 
 __all__ = [
+    "Alarm",
     "Collection",
     "FeatureSpace",
     "Judgment",
@@ -14,6 +16,7 @@ __all__ = [
     "Ranker",
     "Rules",
     "Shown",
+    "Surge",
     "features_from",
     "replay",
 ]

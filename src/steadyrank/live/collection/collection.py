@@ -19,6 +19,7 @@ from .. import answers, snapshot
 from ..gate import OneGuard, guarding
 from ..impression_buffer import DelayQueue, ImpressionBuffer, Outcome
 from ..ranker import Observed, Shown
+from .alarms import Alarm, alarms_of
 from .collection_state import CollectionState, ShownItems, check_order
 from .engine_scores import coded, steps_of
 from .judgments import Judgment, judged
@@ -217,6 +218,14 @@ class Collection:
         """What each guard makes of the visits, by its name; without those that have no view."""
         with self._lock:
             return self._state.gate.client_views()
+
+    def alarms(self) -> list[Alarm]:
+        """Items of queries that were suddenly clicked far more: alarms of those soon after one another.
+
+        Lists are made as before: it may be an attack, or news.
+        """
+        with self._lock:
+            return alarms_of(self._state)
 
     def judgments(self) -> Iterator[Judgment]:
         """What clicks say of every pair that was looked at, by query in the order in which they came.

@@ -20,9 +20,10 @@ from .re_ranker import PLACES, QUERY, ReRanker, re_rank
 
 FEWEST_PAIRS = 1_000
 MOST_PAIRS = 1 << 30
-MOST_PAIR_BYTES = 100  # of a pair in memory: 22 a slot, of which three in eight may be in use, and an item's name
+MOST_PAIR_BYTES = 120  # of a pair in memory: 30 a slot, of which three in eight may be in use, and an item's name
 MOST_CANDIDATES = 10_000
-_PRIOR = "learner.prior."
+_LEARNER = "learner."
+_TABLES = "queries.", "pairs."  # of the ranker
 _SPARE_NAMES = 10_000  # of items that were shown and not looked at, for which there is always room
 
 
@@ -160,6 +161,7 @@ class CollectionState(LearnerState):
         pairs: PairTable = self.learner.pairs
         queries, pairs = without(self.learner.queries, pairs, stays, pairs.item.size)
         self.learner = self.learner._replace(queries=queries, pairs=pairs)
+        self.learner.surges.leave_out(queries.ids.ids)
         self._leave_out_names()
         self.query_texts.keep(np.isin(self.query_texts.ids(), queries.ids.ids))
 
@@ -184,6 +186,7 @@ class CollectionState(LearnerState):
     def rename_query(self, query: int, now: int, notes: Floats) -> bool:
         """Know a query by another id, and no text of it; whether anything said something of it. O(queries)."""
         found = self._rename_in_notes(query, now, notes)
+        self.learner.surges.rename(query, now)
         queries: QueryTable = self.learner.queries
         row = int(find_row(queries.ids, query))
         if row != NOT_THERE:
@@ -216,7 +219,7 @@ class CollectionState(LearnerState):
         own |= {"refused": self.refused, "slots": slots, "queries.id": queries.ids.ids}
         own |= {f"queries.{name}": getattr(queries, name)[:n] for name in QueryTable._fields[1:]}
         own |= {f"pairs.{name}": column for name, column in ranker.pairs.columns().items()}
-        own |= {f"{_PRIOR}{name}": array for name, array in memory(ranker.prior)}
+        own |= {_LEARNER + name: array for name, array in memory(ranker) if not name.startswith(_TABLES)}
         own |= self.item_names.arrays("names") | self.query_texts.arrays("texts")
         return own | self.gate.arrays()
 
@@ -234,8 +237,10 @@ class CollectionState(LearnerState):
         for name in QueryTable._fields[1:]:
             getattr(queries, name)[:n] = arrays[f"queries.{name}"]
         pairs = PairTable.of({name: arrays[f"pairs.{name}"] for name in PairTable._fields[:-1]}, pair_slots)
-        prior = restored(self.learner.prior, arrays, _PRIOR, False)
-        self.learner = self.learner._replace(queries=queries, pairs=pairs, prior=prior)
+        learnt = {name: arrays[_LEARNER + name] for name in ("attention", "seen")}
+        for name in ("prior", "surges"):
+            learnt[name] = restored(getattr(self.learner, name), arrays, f"{_LEARNER}{name}.", False)
+        self.learner = self.learner._replace(queries=queries, pairs=pairs, **learnt)
         self.item_names.restore("names", arrays)
         self.query_texts.restore("texts", arrays)
         self.gate.restore(kinds, arrays, self.capacity, self.sized)

@@ -1,4 +1,4 @@
-"""Looks and clicks of (query, item) pairs: one table, 22 bytes a slot; and the visits of queries."""
+"""Looks and clicks of (query, item) pairs: one table, 30 bytes a slot; and the visits of queries."""
 
 from typing import Any, NamedTuple
 
@@ -45,14 +45,16 @@ class PairTable(NamedTuple):
     looks: npt.NDArray[np.float32]  # [S]
     clicks: npt.NDArray[np.float32]  # [S]
     place: Small  # [S] in the engine's order when first looked at; less than 0: it tells the prior nothing more
+    since: npt.NDArray[np.float32]  # [S] looks of the latest stretch (`surges`)
+    hits: npt.NDArray[np.float32]  # [S] clicks in it
     used: Ints  # [1] slots in use
 
     @classmethod
     def create(cls, slots: int) -> "PairTable":
         """No pair, and room for three quarters of `slots`. Memory is taken as pairs come."""
-        counts = np.zeros(slots, np.float32), np.zeros(slots, np.float32)
-        ids = np.zeros(slots, np.int64), np.zeros(slots, np.int32)
-        return cls(*ids, *counts, np.zeros(slots, np.int16), np.zeros(1, np.int64))
+        looks, clicks, since, hits = (np.zeros(slots, np.float32) for _ in range(4))
+        ids, place = (np.zeros(slots, np.int64), np.zeros(slots, np.int32)), np.zeros(slots, np.int16)
+        return cls(*ids, looks, clicks, place, since, hits, np.zeros(1, np.int64))
 
     @property
     def total(self) -> int:
@@ -114,6 +116,7 @@ def find_or_add(table, query, item, place):
         make_way(table, slot)
         table.item[slot], table.query[slot], table.place[slot] = item, query, place
         table.looks[slot] = table.clicks[slot] = 0.0
+        table.since[slot] = table.hits[slot] = 0.0
         table.used[0] += 1
     return slot
 
@@ -123,7 +126,7 @@ def make_way(table, slot):
     """Move the pair of a slot on, and each that comes after it if it has to; then anything may stand there."""
     mask = table.item.size - 1
     item, query, place = table.item[slot], table.query[slot], table.place[slot]
-    looks, clicks = table.looks[slot], table.clicks[slot]
+    looks, clicks, since, hits = table.looks[slot], table.clicks[slot], table.since[slot], table.hits[slot]
     while item != EMPTY:
         slot = (slot + 1) & mask
         if is_before(item, query, table.item[slot], table.query[slot]):
@@ -132,14 +135,17 @@ def make_way(table, slot):
             place, table.place[slot] = table.place[slot], place
             looks, table.looks[slot] = table.looks[slot], looks
             clicks, table.clicks[slot] = table.clicks[slot], clicks
+            since, table.since[slot] = table.since[slot], since
+            hits, table.hits[slot] = table.hits[slot], hits
 
 
 @kernel
-def enter_all(table, item, query, looks, clicks, place):
+def enter_all(table, item, query, looks, clicks, place, since, hits):
     """Add pairs, of which none is there."""
     for k in range(item.size):
         slot = find_or_add(table, query[k], item[k], place[k])
         table.looks[slot], table.clicks[slot] = looks[k], clicks[k]
+        table.since[slot], table.hits[slot] = since[k], hits[k]
 
 
 def busiest(queries: QueryTable, pairs: PairTable, most: int) -> Bools:

@@ -17,6 +17,7 @@ from .engine_prior import FIRST_LOOKS, EnginePrior, count_look, count_score, fit
 from .engine_scores import SCORE_BITS
 from .id_table import NOT_THERE, find_row
 from .pair_table import PairTable, QueryTable, find, find_or_add
+from .surges import Surges, take_from_stretch, watch_look
 
 PLACES = 256  # of the engine's order that have a prior of their own; items further down have that of the last one
 QUERY = -NOTE_EXTRA  # place of a note: the query's id; before it stand those of the items shown
@@ -40,11 +41,12 @@ class ReRanker(NamedTuple):
     engine's order.
     """
 
-    VERSION = 1  # of the memory
+    VERSION = 2  # of the memory
     live = True
 
     queries: QueryTable
     pairs: PairTable
+    surges: Surges
     prior: EnginePrior
     attention: Floats  # [length] the chance that each place is looked at
     seen: Floats  # [2, BINS, length] looks and clicks, by estimate and place
@@ -61,6 +63,7 @@ class ReRanker(NamedTuple):
         return cls(
             QueryTable.create(FIRST_SLOTS),
             PairTable.create(FIRST_SLOTS),
+            Surges.create(),
             EnginePrior.create(problem.n_items),
             looks,
             np.zeros((2, BINS, problem.length)),
@@ -88,7 +91,10 @@ class ReRanker(NamedTuple):
                 count_place(self, row, code, ranking[p], p, clicks[p])
             if clicks[p] or looked_at(self, visit.t, p):
                 slot = find_or_add(self.pairs, row, code >> SCORE_BITS, ranking[p])
-                add_look(self, slot, code & (1 << SCORE_BITS) - 1, clicks[p])
+                step = code & (1 << SCORE_BITS) - 1
+                prior, strength = mean_of(self.prior, ranking[p], step), self.prior.strength[0]
+                kept = add_look(self, slot, step, clicks[p])
+                watch_look(self.pairs, self.surges, slot, note[QUERY], prior, strength, visit.t, clicks[p], kept)
         if clicks[:examined].any():
             self.queries.clicked[row] += 1.0
         if fit_when_due(self.prior) and self.learns:
@@ -131,7 +137,7 @@ def count_place(ranker, row, code, place, p, clicked):
 
 @no_refcount
 def add_look(ranker, slot, step, clicked):
-    """One look at a pair, whose score has this step."""
+    """One look at a pair, whose score has this step; the share of earlier ones that is remembered."""
     pairs, memory = ranker.pairs, ranker.memory
     looks, place = pairs.looks[slot], pairs.place[slot]
     if looks == 0.0 and place >= 0:
@@ -143,6 +149,7 @@ def add_look(ranker, slot, step, clicked):
     kept = 1.0 - 1.0 / memory if looks >= memory else 1.0
     pairs.looks[slot] = looks * kept + 1.0
     pairs.clicks[slot] = pairs.clicks[slot] * kept + (1.0 if clicked else 0.0)
+    return kept
 
 
 @no_refcount
@@ -153,6 +160,7 @@ def take_look(ranker, slot, step, clicked):
     if looks < 0.0 or clicks < 0.0 or clicks > looks:  # it was not counted, or is forgotten
         return
     pairs.looks[slot], pairs.clicks[slot] = looks, clicks
+    take_from_stretch(pairs, slot, clicked)
     if pairs.place[slot] >= 0:
         count_look(ranker.prior, pairs.place[slot], int(looks), int(clicks), clicked, -1)
         if looks == 0.0:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from ...core.views import View
+from ...live.collection.alarms import alarms_of
+from ...live.collection.collection_state import CollectionState
 from ..board.board import Board
 from ..board.guard_summary import GuardCountsOut, count_by_guard
 from ..worker.board_session import LATEST, BoardSession
@@ -22,6 +24,8 @@ MOST_LATE = 0.05  # share of the latest answers
 MOST_BEHIND = MOST_AT_ONCE  # events that wait to be written: more than one commit takes
 _NEVER = -APART
 _MOST_NAMES = 10  # of parked boards in an alert
+_MOST_QUERIES = 10  # likewise
+_FROM_LOG = ("regime", "surge")  # the same from every worker
 _AFTER_FAULT = 60.0  # seconds
 
 log = logging.getLogger("steadyrank.service")
@@ -93,7 +97,7 @@ class Watcher:
                 withheld = True  # after a minute it is news again, or it is over
                 continue
             told.marks[news.kind], told.times[news.kind] = news.mark, now
-            what = news.mark if news.kind == "regime" else (self._name, next(self._serial))
+            what = news.mark if news.kind in _FROM_LOG else (self._name, next(self._serial))
             id_ = hashlib.sha256(f"{news.kind} {board} {what}".encode()).hexdigest()[:32]
             text = news.text if board is None else f"Board {board}: {news.text}"
             self._put(Alert(id_, news.kind, board, news.state, self._worker.clock(), text, news.detail))
@@ -196,6 +200,8 @@ def _of_learner(board: Board, told: _Told) -> Iterator[News]:
         yield News("regime", mark, "news", text if trusted else f"{text} It is not trusted.", detail)
     elif again:
         told.marks["regime"] = mark
+    if isinstance(board.learner_state, CollectionState):
+        yield from _of_surges(board.learner_state, told, again)
     yield from _of_guards(guards, told)
     refused = told.marks.setdefault("silenced", silenced)
     if silenced > refused:
@@ -204,6 +210,33 @@ def _of_learner(board: Board, told: _Told) -> Iterator[News]:
         yield News("silenced", silenced, "news", text, {"count": silenced, "more": silenced - refused})
     else:
         told.marks["silenced"] = silenced
+
+
+def _of_surges(state: CollectionState, told: _Told, again: bool) -> Iterator[News]:
+    """An alarm is told when it begins, and again whenever it is in twice as many queries."""
+    alarms = alarms_of(state)
+    latest = alarms[-1] if alarms else None
+    mark = (0, 0) if latest is None else (latest.first, len(latest.queries).bit_length())
+    before = told.marks.setdefault("surge", mark)
+    if latest is not None and mark > before:
+        names = list({surge.id: surge.query or surge.id for surge in latest.surges}.items())
+        items = list(dict.fromkeys(surge.item for surge in latest.surges))
+        some = ", ".join(name for _, name in names[:_MOST_QUERIES])
+        more = f" and {len(names) - _MOST_QUERIES} more" if len(names) > _MOST_QUERIES else ""
+        what = "an item is" if len(latest.surges) == 1 else f"{len(latest.surges)} items are"
+        where = "one query" if len(names) == 1 else f"{len(names)} queries"
+        text = f"{what} suddenly clicked far more in {where}, noticed since round {latest.first}: {some}{more}."
+        detail = {
+            "alarm": latest.number,
+            "first": latest.first,
+            "latest": latest.latest,
+            "count": len(names),
+            "queries": [{"id": id, "query": None if name == id else name} for id, name in names[:_MOST_QUERIES]],
+            "items": items[:_MOST_QUERIES],
+        }
+        yield News("surge", mark, "news", text, detail)
+    elif again:
+        told.marks["surge"] = mark
 
 
 def _of_guards(guards: list[GuardCountsOut], told: _Told) -> Iterator[News]:

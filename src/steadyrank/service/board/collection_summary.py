@@ -7,6 +7,7 @@ import numpy as np
 
 from ...core.arrays import Floats, Ints
 from ...core.refusals import Refused
+from ...live.collection.alarms import Alarm, alarms_of
 from ...live.collection.collection_state import CollectionState
 from ...live.collection.id_table import NOT_THERE, find_row
 from ...live.collection.re_ranker import index_of
@@ -52,6 +53,31 @@ class QueryPage(QueryOut):
     items: list[QueryItem]
 
 
+class SurgeOut(Schema):
+    """An item of a query that was suddenly clicked far more: `clicks` in its latest `looks` of round `noticed`.
+
+    `before`: what it attracted until then. `id`, `query`: as of a query.
+    """
+
+    id: str
+    query: str | None
+    item: str
+    noticed: int
+    before: float
+    looks: float
+    clicks: float
+
+
+class AlarmOut(Schema):
+    """Surges soon after one another, from round `first` to round `latest`, in so many `queries`, oldest first."""
+
+    number: int
+    first: int
+    latest: int
+    queries: int
+    surges: list[SurgeOut]
+
+
 class _Items(NamedTuple):
     """The items of a query that were looked at, and stand-ins for others in the engine's first places: item -1."""
 
@@ -85,6 +111,17 @@ def list_queries(board: Board, limit: int) -> list[QueryOut]:
     visits = state.learner.queries.visits[: state.n_queries]
     rows = np.argsort(-visits, kind="stable")[:limit]
     return [QueryOut(**_head(state, row, items)) for row, items in _items_of(state, rows)]
+
+
+def list_alarms(board: Board, most: int) -> list[AlarmOut]:
+    """The alarms that the latest `most` surges belong to, oldest first."""
+    return [alarm_out(alarm) for alarm in alarms_of(state_of(board), most)]
+
+
+def alarm_out(alarm: Alarm) -> AlarmOut:
+    """An alarm, to be shown."""
+    surges = [SurgeOut(**surge._asdict()) for surge in alarm.surges]
+    return AlarmOut(alarm.number, alarm.first, alarm.latest, len(alarm.queries), surges)
 
 
 def known_query(board: Board, query: int) -> QueryPage:

@@ -12,10 +12,20 @@ from msgspec import UNSET, Meta, UnsetType
 from ...core.refusals import Refused
 from ...live.collection.engine_prior import slope_of_score
 from ...live.collection.judgments import FORMATS, judged, rated, write
+from ...live.collection.surges import MOST as MOST_SURGES
 from ..board import events
 from ..board.board import Board, BoardOut
 from ..board.checks import check_name
-from ..board.collection_summary import QueryOut, QueryPage, known_query, list_queries, query_id, state_of
+from ..board.collection_summary import (
+    AlarmOut,
+    QueryOut,
+    QueryPage,
+    known_query,
+    list_alarms,
+    list_queries,
+    query_id,
+    state_of,
+)
 from ..board.config import COLLECTION_HINTS, OF_ITEMS, Config, GuardChoice, new_collection, with_settings
 from ..board.guard_summary import GuardOut
 from ..board.schema import Schema
@@ -34,6 +44,7 @@ from .watch_routes import MOST_SILENCED, ClientLabelOut, LabelOut, labelled, pro
 
 PLACES_SHOWN = 20  # of the engine's order, or as many as lists have
 _QUERIES_WATCHED = 50
+_SURGES_WATCHED = 50
 MOST_QUERIES = 1_000  # of an answer
 _NOT_OF_COLLECTIONS = ("collection", *OF_ITEMS)
 
@@ -148,6 +159,7 @@ class PlaceOut(Schema):
 
 
 _Queries: TypeAlias = list[QueryOut]
+_Alarms: TypeAlias = list[AlarmOut]
 
 
 class CollectionStateOut(Schema):
@@ -155,6 +167,7 @@ class CollectionStateOut(Schema):
 
     `strength`: how many looks at an item its place counts for; `score`: how much a standard deviation of the engine's
     score moves the logit of what an item attracts; `attention`: the chance that each place of a list is looked at.
+    `alarms`: items of queries that were suddenly clicked far more, those of the latest 512 that are remembered.
     """
 
     collection: CollectionOut
@@ -163,12 +176,16 @@ class CollectionStateOut(Schema):
     score: float
     attention: list[float]
     queries: _Queries
+    alarms: _Alarms
     guard: GuardOut
     event: int
 
 
 class CollectionWatchOut(Schema):
-    """A collection as a page shows it: members as for a board, and as `state` has them for a collection."""
+    """A collection as a page shows it: members as for a board, and as `state` has them for a collection.
+
+    `alarms`: of the latest 50 surges.
+    """
 
     collection: CollectionOut
     event: int
@@ -183,6 +200,7 @@ class CollectionWatchOut(Schema):
     score: float
     attention: list[float]
     queries: _Queries
+    alarms: _Alarms
     timeline: TimelineOut
     guard: GuardOut
     labels: list[LabelOut]
@@ -252,6 +270,7 @@ async def read_state(call: Call) -> CollectionStateOut:
         collection=_out(session),
         **_learnt(session),
         queries=queries,
+        alarms=list_alarms(session.board, MOST_SURGES),
         guard=describe_guard(session.board, None),
         event=session.applied,
     )
@@ -279,6 +298,7 @@ async def watch_collection(call: Call) -> CollectionWatchOut:
         **progress(call.worker, session),
         **_learnt(session),
         queries=queries,
+        alarms=list_alarms(session.board, _SURGES_WATCHED),
         timeline=session.board.feedback.timeline.summary(),
         guard=describe_guard(session.board, None, MOST_SILENCED),
         **labelled(session.board),

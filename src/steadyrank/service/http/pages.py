@@ -60,7 +60,7 @@ class Page:
 
 
 def paths() -> list[Route]:
-    """Where the pages are: all boards, one board, and the files that both need. Nothing else is ever opened."""
+    """Where the pages are: all boards, one board or collection, and files for them. Nothing else is ever opened."""
     folder = resources.files(__package__) / "static"
     served = [file for file in folder.iterdir() if re.fullmatch(rf"[^.].*\.({'|'.join(_TYPES)})", file.name)]
     files = {file.name: Page(file.name, file.read_bytes()) for file in served}
@@ -71,4 +71,4 @@ def paths() -> list[Route]:
             raise HTTPException(404, "no such file")
         return files[name].answer(request)
 
-    return [Route(path, one_file) for path in ("/", "/boards/{board}", "/static/{name}")]
+    return [Route(path, one_file) for path in ("/", "/boards/{board}", "/collections/{board}", "/static/{name}")]

@@ -30,6 +30,11 @@ export function path(board, ...parts) {
   return ["boards", board, ...parts].map(encodeURIComponent).join("/");
 }
 
+/** The path of a collection's part. */
+export function collectionPath(collection, ...parts) {
+  return ["collections", collection, ...parts].map(encodeURIComponent).join("/");
+}
+
 /** Ask the server; the JSON of its answer. */
 export async function ask(method, route, body) {
   const answer = await send(method, route, body);

@@ -2,12 +2,13 @@
 
 import { ask, Away, keep, key, Refusal } from "./api.js";
 import { BoardPage } from "./board.js";
+import { CollectionPage } from "./collection.js";
 import { byId, say, show } from "./dom.js";
 import { Live } from "./live.js";
 import { Overview } from "./overview.js";
 import { sentence } from "./words.js";
 
-const PAGES = ["loading", "login", "overview", "board", "missing"];
+const PAGES = ["loading", "login", "overview", "board", "collection", "missing"];
 
 /** Show one of the page's parts. */
 function turnTo(id) {
@@ -32,7 +33,7 @@ function refused(error) {
     const first = key() === null && error.code === 401 && !error.message.includes("token");
     askForKey(first ? "This server asks for an API key." : sentence(error.message));
   } else {
-    missing(error.code === 404 ? "No such board" : "Refused", sentence(error.message));
+    missing(error.code === 404 ? collection === null ? "No such board" : "No such collection" : "Refused", sentence(error.message));
   }
 }
 
@@ -78,10 +79,10 @@ function takeToken() {
   history.replaceState(null, "", location.pathname);
 }
 
-/** The board in the address; null for all of them. */
-function boardInAddress() {
-  if (!location.pathname.startsWith("/boards/")) return null;
-  const text = location.pathname.slice("/boards/".length);
+/** The board or the collection in the address, after `/boards/` or `/collections/`; null if there is none. */
+function nameAfter(start) {
+  if (!location.pathname.startsWith(start)) return null;
+  const text = location.pathname.slice(start.length);
   try {
     return decodeURIComponent(text);
   } catch {
@@ -89,9 +90,15 @@ function boardInAddress() {
   }
 }
 
+function pageOf() {
+  if (name === null) return new Overview(turnTo);
+  return collection === null ? new BoardPage(name, turnTo, missing, () => live.now()) : new CollectionPage(name, turnTo);
+}
+
 takeToken();
-const name = boardInAddress();
-const page = name === null ? new Overview(turnTo) : new BoardPage(name, turnTo, missing, () => live.now());
+const collection = nameAfter("/collections/");
+const name = collection ?? nameAfter("/boards/");
+const page = pageOf();
 const live = new Live(() => page.look(), refused);
 document.title = name === null ? "Boards – steadyrank" : `${name} – steadyrank`;
 if (name !== null) {

@@ -29,11 +29,13 @@ export class Overview {
   /** Ask for all boards, and look closer at a few of those where something happened. */
   async look() {
     const { boards, parked, next } = await ask("GET", `boards?limit=${this.#wanted}`);
+    const { collections } = await ask("GET", `collections?limit=${MOST}`);
     this.#boards = boards;
     this.#more = next !== null;
     await Promise.all(this.#next().map((board) => this.#watch(board)));
     this.#turnTo("overview");
     this.#show();
+    showCollections(collections);
     this.#showParked(parked);
   }
 
@@ -93,6 +95,17 @@ export class Overview {
     const words = ({ board, why }) => `${board}: ${why}`;
     match(byId("parked-list"), parked, ({ board }) => board, () => make("li"), (node, one) => say(node, words(one)));
   }
+}
+
+function showCollections(collections) {
+  show(byId("collections"), collections.length > 0);
+  const create = ({ collection }) => {
+    const link = make("a", { href: `/collections/${encodeURIComponent(collection)}` }, collection);
+    return make("li", {}, link, make("span", { class: "soft" }));
+  };
+  match(byId("collections-list"), collections, ({ collection }) => collection, create, (node, { queries, impressions }) => {
+    say(node.lastChild, ` ${many(queries, "query", "queries")}, ${many(impressions, "list")} shown`);
+  });
 }
 
 /** Changes with all that a card shows, but for what labels and another fold change. */

@@ -32,8 +32,8 @@ export function rounds(start, end) {
 }
 
 /** A number with its word. */
-export function many(number, word) {
-  return `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+export function many(number, word, words = `${word}s`) {
+  return `${count(number)} ${number === 1 ? word : words}`;
 }
 
 /** A moment in seconds since 1970, by the clock; with its day if that was not today. */

@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help setup reproduce evidence test browser redis check docs dist release bench soak serve demo shop search clean
+.PHONY: help setup reproduce evidence test browser redis check docs dist release bench real-logs soak serve demo shop search clean
 
 help:
 	@echo "make setup      an environment in $(VENV), once; every other target does it by itself"
@@ -18,6 +18,7 @@ help:
 	@echo "make dist       sdist and wheel in dist, tried in an empty environment"
 	@echo "make release    sdist, wheel, SBOM and checksums in dist, tried on each Python there is; TRIAL=1 before the version is ready"
 	@echo "make bench      measure speed, with tables and figures in build/bench"
+	@echo "make real-logs  audit real click logs, with attacks planted in them; DATA=FOLDER where they lie"
 	@echo "make soak       kill the service 50 times under load; check bounds in compiled code; ten minutes of attacks"
 	@echo "make serve      the ranking service"
 	@echo "make demo       the service with simulated users and attacks"
@@ -96,6 +97,9 @@ bench: setup
 	@$(BIN)/python bench/service.py
 	@$(BIN)/python bench/audit.py
 	@$(BIN)/python bench/audit_counts.py
+
+real-logs: setup
+	@$(BIN)/python bench/real_logs.py $(if $(DATA),--folder $(DATA))
 
 soak: setup
 	@$(BIN)/pytest -n auto -m slow

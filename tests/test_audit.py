@@ -37,8 +37,22 @@ def slow_novelty(x, n, rate, strength):
     return beta(0.5 + x, 0.5 + n - x) - beta(0.5, 0.5) - (beta(a + x, b + n - x) - beta(a, b))
 
 
-def slow_weigh(looks, clicks, ref_looks, ref_clicks, bands, usual):
+def slow_known(here, reference, far, speaks, votes, prior):
+    """By item of a stretch: looks and clicks that tell of it without the stretch, and its own rate."""
+    told = {}
+    for k in np.flatnonzero(here[0]):
+        rest = far[:, k] if far[0, k] <= 8 * votes[0, k] else votes[:, k]
+        lacking = reference[0, k] < 5
+        own = rest if rest[0] >= 5 else rest + reference[:, k]
+        looks, clicks = rest if speaks and lacking and rest[0] >= 5 else reference[:, k]
+        told[k] = looks, clicks, (prior[0] + own[1]) / (prior[1] + own[0])
+    return told
+
+
+def slow_weigh(here, reference, far, speaks, votes, prior, bands, usual):
     """Evidence as the docs say it, item by item and group by group."""
+    (looks, clicks), (ref_looks, ref_clicks) = here, reference
+    told = slow_known(here, reference, far, speaks, votes, prior)
 
     def odds(x, n):
         return math.log((x + 0.5) / (n - x + 0.5))
@@ -46,13 +60,13 @@ def slow_weigh(looks, clicks, ref_looks, ref_clicks, bands, usual):
     def shifted(p, z):
         return 1 / (1 + (1 - p) / p * math.exp(-z))
 
-    def reference(k):
-        weight = min(10, ref_looks[k])
-        return (weight * usual[k] + ref_clicks[k]) / (weight + ref_looks[k]), weight + ref_looks[k]
+    def rate_of(k):
+        weight = min(10, told[k][0])
+        return (weight * told[k][2] + told[k][1]) / (weight + told[k][0]), weight + told[k][0]
 
-    known = [k for k in range(len(looks)) if looks[k] and ref_looks[k] >= 5]
+    known = [k for k in told if told[k][0] >= 5]
     total, got = sum(looks[k] for k in known), sum(clicks[k] for k in known)
-    due = sum(looks[k] * reference(k)[0] for k in known)
+    due = sum(looks[k] * rate_of(k)[0] for k in known)
     level = odds(got, total) - odds(due, total)
     together = 0.0
     if abs(level) > math.log(3) and total > 0:
@@ -61,7 +75,7 @@ def slow_weigh(looks, clicks, ref_looks, ref_clicks, bands, usual):
     level = min(max(level, -bayes_factors.LEVEL), bayes_factors.LEVEL)
     alone = {}
     for k in known:
-        rate, strength = reference(k)
+        rate, strength = rate_of(k)
         alone[k] = slow_novelty(clicks[k], looks[k], shifted(rate, level), min(strength, 400))
     found = {s: sum(math.log(1 - s + s * math.exp(e)) for e in alone.values()) for s in bayes_factors.CHANGED}
     grouped = 0.0
@@ -81,11 +95,17 @@ def slow_weigh(looks, clicks, ref_looks, ref_clicks, bands, usual):
 def test_evidence_equals_its_slow_version(seed):
     rng = np.random.default_rng(seed)
     n = 12
-    looks, ref_looks = rng.integers(0, 40, n), rng.integers(0, 300, n)
-    clicks, ref_clicks = rng.binomial(looks, rng.random(n)), rng.binomial(ref_looks, rng.random(n))
+
+    def drawn(looks):
+        return np.stack([looks, rng.binomial(looks, rng.random(n))])
+
+    here = drawn(rng.integers(0, 40, n))
+    reference, far = (drawn(rng.integers(0, 300, n) * (rng.random(n) < 0.7)) for _ in range(2))
+    votes = np.minimum(far, 12.0)
+    rest = bool(rng.random() < 0.7), votes, np.array([1.0, 5.0])
     bands, usual = rng.integers(0, bayes_factors.GROUPS, n), rng.uniform(0.01, 0.99, n)
-    fast = bayes_factors.weigh_counts(looks, clicks, ref_looks, ref_clicks, bands, usual)
-    slow = slow_weigh(looks, clicks, ref_looks, ref_clicks, bands, usual)
+    fast = bayes_factors.weigh_counts(here, reference, far.astype(float), *rest, bands, usual)
+    slow = slow_weigh(here, reference, far, *rest, bands, usual)
     assert fast[0] == pytest.approx(slow[0], rel=1e-9, abs=1e-9)
     assert fast[1] == slow[1]
 
@@ -100,21 +120,29 @@ def test_the_evidence_of_one_item_by_hand():
     assert bayes_factors.factor(3, 7, 0.2, 50.0) == pytest.approx(few)
 
 
+def usual_alone(usual):
+    """What makes `weigh_counts` take usual rates: clicks elsewhere that put each item where it usually is."""
+    far = np.stack([np.full(usual.size, 1e9), 1e9 * usual])
+    return far, False, far, np.zeros(2)
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=200),
     st.sampled_from([4, 6, 10]),
     st.booleans(),
+    st.booleans(),
 )
-def test_a_scan_weighs_what_it_says(pairs, size, backward):
+def test_a_scan_weighs_what_it_says(pairs, size, backward, sparse):
     impressions = impressions_of([[pair] for pair in pairs], 6)
     log = Stretch(of_impressions(impressions), np.arange(impressions.n))
-    rest = log.bands, log.usual
+    of_items = log.bands, log.usual
+    rest = scales.Rest(*of_items, sparse, log.elsewhere.counts, log.elsewhere.votes, log.prior)
     single = scales.of_impressions(impressions)
-    out, at = scales.evidence(single, size, backward, *rest)
+    out, at = scales.evidence(single, size, backward, rest)
     assert at.tolist() == [impressions.n - i * (size // 2) if backward else i * (size // 2) for i in range(out.size)]
     if not backward or impressions.n % (size // 2) == 0:  # counted from the end, a part that is not full comes first
         put = scales.coarser(single, size // 2)
-        found, places = scales.evidence(put, size, backward, *rest)
+        found, places = scales.evidence(put, size, backward, rest)
         assert found == pytest.approx(out, abs=1e-9)
         assert places.tolist() == at.tolist()
         assert put.looks.sum() == impressions.item.size
@@ -127,8 +155,13 @@ def test_a_scan_weighs_what_it_says(pairs, size, backward):
         if start - low < size // 2 or end - start < size // 2:
             assert evidence == -np.inf
         else:
-            counts = *plain.between(start, end), *plain.between(low, start)
-            assert evidence == pytest.approx(bayes_factors.weigh_counts(*counts, *rest)[0], abs=1e-9)
+            reach = min(end + bayes_factors.REFERENCE * size, impressions.n)
+            here, before, after = (np.stack(plain.between(*of)) for of in ((start, end), (low, start), (end, reach)))
+            far = log.elsewhere.far(here, before, after)
+            counts = here, before, far, True, log.elsewhere.votes, log.prior
+            if not sparse:  # what is usual takes the place of what is known of the item elsewhere
+                counts = here, before, *usual_alone(log.usual)
+            assert evidence == pytest.approx(bayes_factors.weigh_counts(*counts, *of_items)[0], abs=1e-9)
 
 
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=9), st.floats(0, 4), st.floats(-0.5, 0.5))

@@ -267,12 +267,12 @@ def test_every_command_shown_is_one(capsys):
 def test_every_target_of_make_is_explained_and_every_one_shown_exists():
     text = (ROOT / "Makefile").read_text()
     targets = set(re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)[1].split())
-    assert targets == set(re.findall(r"^([a-z]+):", text, re.MULTILINE))
-    explained = set(re.findall(r'^\t@echo "make (\w+) ', text, re.MULTILINE))
+    assert targets == set(re.findall(r"^([a-z-]+):", text, re.MULTILINE))
+    explained = set(re.findall(r'^\t@echo "make ([\w-]+) ', text, re.MULTILINE))
     assert explained == targets - {"help"}
     pages = "\n".join(page.read_text() for page in [*PAGES, *OTHERS])
     shown = set()
-    for words in re.findall(r"(?:^|`)make ((?:[a-z]+ ?)+)(?=`| +#|$)", pages, re.MULTILINE):
+    for words in re.findall(r"(?:^|`)make ((?:[a-z-]+ ?)+)(?=`| +#|$)", pages, re.MULTILINE):
         shown |= set(words.split())
     assert shown <= targets, shown - targets
     assert shown >= {"reproduce", "test", "check", "docs", "dist", "bench", "soak", "demo", "setup", "help"}

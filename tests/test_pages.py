@@ -116,6 +116,14 @@ NOT_FROM_EVIDENCE = {
             "bench/draws.py",
         ),
     ],
+    "real-logs.md": [
+        ("| log | impressions | suspect intervals | clients named | other changes |", "bench/real_logs.py"),
+        (
+            "| log | burst | found | other intervals | CUSUM | its bots: audit | rate limit | forest |",
+            "bench/real_logs.py",
+        ),
+        ("| log | 5 % spread | bots named | item named | rate limit | forest |", "bench/real_logs.py"),
+    ],
     "proofs-of-the-paper.md": [
         ("| 1/q_b'(p) | p = 0.5 | 0.4 | 0.3 | 0.1 |", "by a formula"),
     ],

@@ -12,7 +12,10 @@ def audit(log: Any, **options: Any) -> "Audit":
     _need_polars()
     from .pipeline import run
 
-    return run(log, **options)
+    audited = run(log, **options)
+    if audited.state is not None:
+        audited.state.write()
+    return audited
 
 
 def audit_counts(log: Any, **options: Any) -> "CountsAudit":

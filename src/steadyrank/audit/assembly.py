@@ -30,8 +30,9 @@ def assembled(
     for part, finding in zip(parts, findings, strict=True):
         boards.append(_board(log, part, finding))
         flagged += _flags(log, part, finding)
-    least, most = (sum(finding.suspect[i] for finding in findings) for i in (0, 1))
-    total = max(log.impressions.n, 1)
+    new = _new(log)
+    least, most = (min(sum(finding.suspect[i] for finding in findings), new) for i in (0, 1))
+    total = max(new, 1)
     empty = pl.DataFrame(schema={"row": pl.Int64, "board": pl.String, "interval": pl.Int64})
     named = {int(c) for c in everywhere.named} | {
         int(p.clients[c]) for p, f in zip(parts, findings, strict=True) for c in f.named
@@ -40,7 +41,7 @@ def assembled(
         files=log.files,
         columns=log.read_as,
         rows=log.rows,
-        impressions=log.impressions.n,
+        impressions=new,
         broken=log.broken,
         examples=[(b.row, b.why, b.text) for b in log.examples],
         suspect_share=(least / total, most / total),
@@ -54,6 +55,11 @@ def assembled(
     return replace(audit, summary=summary(audit))
 
 
+def _new(log: ClickLog, part: BoardLog | None = None) -> int:
+    """How many impressions have a row: those of earlier audits have none."""
+    return int(np.count_nonzero((log.row if part is None else part.of(log.row, slice(None))) >= 0))
+
+
 def _flags(log: ClickLog, part: BoardLog, finding: Finding) -> list[pl.DataFrame]:
     """The rows of suspect impressions; those that only their client makes suspect belong to no interval."""
     board = pl.lit(text_of(log.boards[part.board]), pl.String).alias("board")
@@ -62,6 +68,7 @@ def _flags(log: ClickLog, part: BoardLog, finding: Finding) -> list[pl.DataFrame
     for number, suspect in enumerate(finding.intervals, 1):
         left[suspect.start : suspect.end] = False
         rows = pl.DataFrame({"row": part.of(log.row, slice(suspect.start, suspect.end))})
+        rows = rows.filter(pl.col("row") >= 0)
         tables.append(rows.with_columns(board, pl.lit(number, pl.Int64).alias("interval")))
     alone = finding.odd[left[finding.odd]]
     if alone.size:
@@ -126,7 +133,7 @@ def _attack(group: list[int], parts: list[Interval]) -> Attack:
 
 
 def _board(log: ClickLog, part: BoardLog, finding: Finding) -> BoardAudit:
-    total = max(finding.impressions, 1)
+    total = max(_new(log, part), 1)
     names = [log.items[k] for k in part.items.tolist()]
     ranks = [{int(k): i + 1 for i, k in enumerate(order)} for order in (finding.ranking, finding.clean_ranking)]
 
@@ -140,7 +147,7 @@ def _board(log: ClickLog, part: BoardLog, finding: Finding) -> BoardAudit:
         board=log.boards[part.board],
         impressions=finding.impressions,
         clicks=finding.clicks,
-        suspect_share=(finding.suspect[0] / total, finding.suspect[1] / total),
+        suspect_share=(finding.suspect[0] / total, min(finding.suspect[1] / total, 1.0)),
         unseen=finding.unseen,
         could_have_shown=finding.detectable,
         intervals=[_interval(log, part, suspect, changed(suspect.changes)) for suspect in finding.intervals],
@@ -187,12 +194,12 @@ def _interval(log: ClickLog, part: BoardLog, suspect: SuspectInterval, items: li
     stops = sorted((part.of(log.last_row, np.array([max(i, 1) - 1 for i in suspect.ends])) + 1).tolist())
     return Interval(
         board=log.boards[part.board],
-        start_row=int(part.of(log.row, inside).min()),
+        start_row=max(int(part.of(log.row, inside).min()), 0),
         end_row=int(part.of(log.last_row, inside).max()) + 1,
         start_time=_time(log, part, suspect.start),
         end_time=_time(log, part, suspect.end - 1),
-        start_rows=(starts[0], starts[1]),
-        end_rows=(stops[0], stops[1]),
+        start_rows=(max(starts[0], 0), max(starts[1], 0)),
+        end_rows=(max(stops[0], 0), max(stops[1], 0)),
         ordered=in_order(log.row) if part.chosen is None else in_order(log.row[part.chosen]),
         impressions=suspect.end - suspect.start,
         certainty=suspect.certainty,
@@ -207,7 +214,7 @@ def _change(log: ClickLog, part: BoardLog, other: OtherChange, items: list[dict[
     inside = slice(other.start, other.end)
     return Change(
         board=log.boards[part.board],
-        start_row=int(part.of(log.row, inside).min()),
+        start_row=max(int(part.of(log.row, inside).min()), 0),
         end_row=int(part.of(log.last_row, inside).max()) + 1,
         start_time=_time(log, part, other.start),
         end_time=_time(log, part, other.end - 1),

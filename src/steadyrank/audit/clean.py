@@ -47,7 +47,8 @@ def weights(parts: Sequence[BoardLog], findings: Sequence[Finding], log: ClickLo
         for one in finding.intervals:
             mine[one.start : one.end] = 0.0
         mine[finding.odd] = 0.0
-        weight[part.of(log.row, slice(None))] = mine
+        row = part.of(log.row, slice(None))
+        weight[row[row >= 0]] = mine[row >= 0]  # those of earlier audits have no row
     return weight
 
 

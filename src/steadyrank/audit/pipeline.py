@@ -23,6 +23,7 @@ from .clean import check_clean, weights, write_clean
 from .detect.clients import NOBODY, OddClients, stand_out
 from .detect.findings import BoardTask, Finding, analyse
 from .results import Audit
+from .since import State, clients_of_new, of_new
 from .visitors import visitors_told
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # a step, how much of it is done, of how much
@@ -40,6 +41,7 @@ def run(
     events: Sequence[tuple[str, str]] = (),
     propensities: Sequence[float] | None = None,
     clean: str | pathlib.Path | None = None,
+    since: str | pathlib.Path | None = None,
     on: str = "local",
     progress: Progress | None = None,
     **columns: str | None,
@@ -53,8 +55,10 @@ def run(
     `conversion.FORMATS`, or "plain", as far as it is not to be guessed. `most_broken`: share of rows that may be
     unusable. `events`: days known to differ and what they are, such as ("2026-11-27", "sale"): what was shown then is
     left out. `propensities`: the chance that each place is looked at, from the top, the last for all below; it is
-    estimated from the log otherwise. `clean`: a Parquet file to write, the log without what is suspect. `on`: where
-    boards are audited, "local" or "ray". `progress(step, done, of)` is called now and then; `of` is 0 while unknown.
+    estimated from the log otherwise. `clean`: a Parquet file to write, the log without what is suspect. `since`: a
+    file that says what earlier audits read and what was usual then; only other files are read, and what is told is of
+    them. Who calls writes the next state: `Audit.state`. `on`: where boards are audited, "local" or "ray".
+    `progress(step, done, of)` is called now and then; `of` is 0 while unknown.
     """
     logs = sources_of(log)
     real("most_broken", most_broken, 0.0, 1.0)
@@ -68,6 +72,10 @@ def run(
         check_package()
     holidays = [holiday(*one) for one in events]
     say = progress or (lambda step, done, of: None)
+    state = None if since is None else State.at(pathlib.Path(since))
+    files: dict[str, str] = {}
+    if state is not None:
+        logs, files = state.unread(logs)
     click_log = read(
         logs,
         columns,
@@ -79,17 +87,29 @@ def run(
     )
     click_log, left_out = without_holidays(click_log, holidays)
     click_log, visitors = without_declared(click_log)
-    boards = by_board(click_log)
-    everywhere = _on_all_boards(click_log, boards)
-    findings = _findings(_tasks(click_log, boards, everywhere, looks), on, say)
-    audit = assembled(click_log, boards, findings, everywhere, [*_notes(click_log), *left_out])
+    whole = click_log if state is None else state.before(click_log)
+    boards = by_board(whole)
+    everywhere = _on_all_boards(whole, boards)
+    findings = _findings(_tasks(whole, boards, everywhere, looks), on, say)
+    notes = [*_notes(click_log), *left_out]
+    if state is not None:
+        next_state = state.after(whole, files, boards, findings)
+        findings = [of_new(part, finding, whole) for part, finding in zip(boards, findings, strict=True)]
+        everywhere = clients_of_new(everywhere, whole)
+        if earlier := whole.impressions.n - click_log.impressions.n:
+            notes.append(
+                f"Judged beside {earlier:,} impressions of earlier audits ({state.path}); what is new is told."
+            )
+    audit = assembled(whole, boards, findings, everywhere, notes)
+    if state is not None:
+        audit = replace(audit, state=next_state)
     if visitors is not None:
         suspect = np.isin(click_log.row, audit.flagged["row"].to_numpy())
         audit = replace(audit, visitors=visitors_told(visitors, click_log, suspect))
     if clean is None:
         return audit
     say("writing", 0, 0)
-    return replace(audit, clean=write_clean(pathlib.Path(clean), click_log, weights(boards, findings, click_log)))
+    return replace(audit, clean=write_clean(pathlib.Path(clean), whole, weights(boards, findings, whole)))
 
 
 def _findings(tasks: list[BoardTask], on: str, say: Progress) -> list[Finding]:

@@ -163,6 +163,7 @@ class Audit:
     summary: str = ""  # in a sentence or two
     clean: CleanLog | None = None  # if it was asked for
     visitors: dict[str, Any] | None = None  # who came, where user agents are known
+    state: Any = None  # of `since`: what the next audit begins with, to be written
 
     def __repr__(self) -> str:
         return f"<Audit of {self.impressions:,} impressions: {_short(self.summary, 500)}>"

@@ -1,6 +1,7 @@
 """`steadyrank audit`: what an existing click log says of fraud."""
 
 import argparse
+import json
 import os
 import pathlib
 import sys
@@ -18,7 +19,7 @@ NOTHING: dict[str, Any] = {"hollow_items": [], "never_buy": []}  # of outcomes, 
 RANKED = 10  # items of a trending list
 LISTS_ONLY = (  # options that say nothing of events without lists
     *COLUMNS.keys() - {"item", "time", "client"},
-    *("value", "first_position", "format", "propensities", "clean", "on"),
+    *("value", "first_position", "format", "propensities", "clean", "since", "on"),
 )
 EXCEEDED = 3  # exit code: more is suspect than --fail-above allows
 
@@ -71,6 +72,13 @@ def add(commands: Any) -> None:
     sub.add_argument(
         "--clean", type=pathlib.Path, default=None, metavar="FILE", help="write the log without what is suspect"
     )
+    sub.add_argument(
+        "--since",
+        type=pathlib.Path,
+        default=None,
+        metavar="STATE",
+        help="read only files that are new since the last run, whose state is in this file; made by the first run",
+    )
     sub.add_argument("--fail-above", default=None, metavar="SHARE", help="exit code 3 if surely more is suspect")
     sub.add_argument("--on", default="local", help="where boards are audited: local, ray or ray://HOST")
     sub.add_argument("--quiet", action="store_true", help="no progress")
@@ -102,20 +110,34 @@ def _run(options: argparse.Namespace) -> int:
     if options.counts:
         result, lines, surely = _counts(options, broken, progress)
         return _told(result, lines, surely, limit, options)
-    from ..audit import audit
+    from ..audit.pipeline import run
+    from ..audit.since import NothingNewError
 
-    result = audit(
+    _check_places(options.since)
+    try:
+        result = _audited(run, options, broken, looks, progress)
+    except NothingNewError as error:
+        print(json.dumps({"summary": str(error)}) if options.json else str(error))
+        return 0
+    code = _told(result, _lines, result.suspect_share[0], limit, options)
+    if result.state is not None:  # not before all was told: what an interrupted run read is new to the next
+        result.state.write()
+    return code
+
+
+def _audited(run: Any, options: argparse.Namespace, broken: float, looks: Any, progress: Any) -> Any:
+    return run(
         options.logs,
         most_broken=broken,
         events=options.events or (),
         propensities=looks,
         clean=options.clean,
+        since=options.since,
         on=options.on,
         progress=progress,
         **how_to_read(options),
         **{name: getattr(options, name) for name in (*COLUMNS, "user_agent", "value")},
     )
-    return _told(result, _lines, result.suspect_share[0], limit, options)
 
 
 def _refuse_unused(options: argparse.Namespace) -> None:

@@ -25,6 +25,7 @@ CHANGED = (0.5, SHARE_CHANGED, 0.02)  # share of items that an attack changes: t
 GROUP_CHANGED = 0.3  # chance that an attack changes a group: one that promotes or demotes changes few kinds of items
 CHOICE = math.log(3.0)  # nats: items, groups, or all together
 HOLD = 10.0  # looks that an item's usual attraction is worth in a short stretch
+BURSTS = 8.0  # times as many looks at an item as blocks of the log that show it: they come in bursts
 GROUPED = 0.0  # in place of a share of items: the evidence comes from groups
 EDGE = 1e-3  # least distance of a rate from 0 and 1
 
@@ -143,7 +144,8 @@ def beyond(got, total, expected, shift):
 def common_level(there, n, looks, clicks, ref_looks, ref_clicks, usual, rates):
     """The shift of all log-odds together from the reference to the stretch, and evidence that it is beyond BEYOND.
 
-    rates[i] becomes the rate of item there[i] in the reference, as far as it is known.
+    `usual`, float64[K]: rates that join what the reference says. rates[i] becomes the rate of item there[i] in the
+    reference, as far as it is known.
     """
     expected = 0.0
     got = 0.0
@@ -160,15 +162,43 @@ def common_level(there, n, looks, clicks, ref_looks, ref_clicks, usual, rates):
 
 
 @no_refcount
-def weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, rates, groups):
+def what_is_known(there, n, reference, far, speaks, votes, prior, known, own):
+    """Write what is known of the items of a stretch without it: `known`, looks and clicks, and `own`, rates.
+
+    That is what the reference says; of an item that it has fewer than KNOWN looks at, what the log says `far` from
+    the stretch, if that `speaks` of the reference: where items are many, the neighbourhood of a stretch hardly has
+    those that an attack is for. Of items whose looks come in bursts there, too, each block of the log has one vote.
+    `reference`, `far`: [2, K], looks and clicks by item; `votes`: float64[2, K]. `prior`: pseudo-counts of clicks and
+    of looks that items have in common. A short attack may have most of an item's looks, so rates are without it.
+    """
+    for i in range(n):
+        k = there[i]
+        looks, clicks = float(far[0, k]), float(far[1, k])
+        if looks > BURSTS * votes[0, k]:
+            looks, clicks = votes[0, k], votes[1, k]
+        from_far = speaks and reference[0, k] < KNOWN <= looks
+        known[0, k] = looks if from_far else reference[0, k]
+        known[1, k] = clicks if from_far else reference[1, k]
+        if looks < KNOWN:
+            looks += reference[0, k]
+            clicks += reference[1, k]
+        own[k] = (prior[0] + clicks) / (prior[1] + looks)
+
+
+@no_refcount
+def weigh(there, n, here, reference, known, own, bands, usual, rates, groups):
     """Nats of evidence that a stretch does not behave as its reference, and which share of items says so.
 
-    `there`, int64[K]: the first n are the items of the stretch. `rates`, float64[K], and `groups`,
-    float64[GROUPS, GROUP_COLUMNS], are scratch.
+    `there`, int64[K]: the first n are the items of the stretch. `here` and `reference`: int64[2, K], looks and clicks
+    by item; `known` and `own` are of `what_is_known`. `rates`, float64[K], and `groups`,
+    float64[GROUPS, GROUP_COLUMNS], are scratch. Single items are judged by what is known of them, groups by the
+    reference alone and by usual rates that both have a part in: where most items are seen a few times, such rates fit
+    what they were learnt from.
     The evidence is the best of three shares of changed items, of groups, and of all clicks together; the share is
     GROUPED for the latter two.
     """
-    level, together = common_level(there, n, looks, clicks, ref_looks, ref_clicks, usual, rates)
+    looks, clicks = here[0], here[1]
+    level, together = common_level(there, n, looks, clicks, known[0], known[1], own, rates)
     moved = math.exp(level)
     sums = stack_floats(SUMS)
     for i in range(0, SUMS, 2):
@@ -179,11 +209,11 @@ def weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, rates, g
             groups[j, c] = 0.0
     for i in range(n):
         k = there[i]
-        if ref_looks[k] > 0:
-            collect(groups, bands[k], clicks[k], looks[k], usual[k], ref_clicks[k], ref_looks[k])
-        if ref_looks[k] >= KNOWN:
+        if reference[0, k] > 0:
+            collect(groups, bands[k], clicks[k], looks[k], usual[k], reference[1, k], reference[0, k])
+        if known[0, k] >= KNOWN:
             rate = moved * rates[i] / (1.0 - rates[i] + moved * rates[i])  # `shifted` by the level
-            strength = min(min(HOLD, ref_looks[k]) + ref_looks[k], MOST)
+            strength = min(min(HOLD, known[0, k]) + known[0, k], MOST)
             ratio = factor(clicks[k], looks[k], rate, strength)
             mix(sums, MANY_ITEMS, CHANGED[0], ratio)
             mix(sums, SOME_ITEMS, CHANGED[1], ratio)
@@ -205,16 +235,20 @@ def weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, rates, g
 
 
 @kernel
-def weigh_counts(looks, clicks, ref_looks, ref_clicks, bands, usual):
-    """`weigh` for whole counts."""
-    there = np.empty(looks.size, np.int64)
+def weigh_counts(here, reference, far, speaks, votes, prior, bands, usual):
+    """`weigh` for whole counts, [2, K] each: looks and clicks by item."""
+    n_items = bands.size
+    there = np.empty(n_items, np.int64)
     n = 0
-    for k in range(looks.size):
-        if looks[k] > 0:
+    for k in range(n_items):
+        if here[0, k] > 0:
             there[n] = k
             n += 1
+    known = np.zeros((2, n_items))
+    own, rates = np.empty(n_items), np.empty(n_items)
+    what_is_known(there, n, reference, far, speaks, votes, prior, known, own)
     groups = np.empty((GROUPS, GROUP_COLUMNS))
-    return weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, np.empty(looks.size), groups)
+    return weigh(there, n, here, reference, known, own, bands, usual, rates, groups)
 
 
 @kernel

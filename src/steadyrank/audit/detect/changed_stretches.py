@@ -3,22 +3,30 @@
 import itertools
 import math
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from ...core.arrays import Bools, Floats, Ints, Small
 from .bayes_factors import GROUPED, REFERENCE
-from .scales import Tally, Units
-from .stretches import BAR, SHORTEST, Stretch, parts
+from .scales import Tally, Units, count_where
+from .stretches import BAR, SHORTEST, Elsewhere, Stretch, parts, tightened
 from .two_regimes import two_states
 
 SUDDEN = 2.5  # nats by which a step must explain a change better than a slower one does
 NEAR = 0.3  # share of an interval's evidence that shows next to one of its edges: that of drift shows far off
 CHANGE = 3.0  # nats a change of regime costs, beside log n
+MARGIN = 16  # parts beside a stretch, and the share of it, that may belong to it
+TRIED = 12  # stretches that may show the clearest change
+TRIED_WHERE_KNOWN = 4  # of a log whose items are seen often: what shows is clear, and each costs a pass
+SAME = 2  # times as long as a stretch that lies in it, and may be all of the same change: what is fitted already
+JOINED = 4  # of those, whose edges are tried with one another
 MOST_REGIMES = 6  # of a log; each costs a pass over a part of it
 TURNS = 4  # intervals, and the share of the log they hold at least, that are taken for day and night
 TURN_SHARE = 0.4
+
+
+Regimes: TypeAlias = tuple[int, int, int]  # a stretch from a part to before another, and the number of its regime
 
 
 class ChangedStretch(NamedTuple):
@@ -42,30 +50,73 @@ def regimes(units: Units, threads: int = 1, pulse: Callable[[], None] = lambda: 
     label: Small = np.zeros(units.n, np.int16)
     queue, made = [0], 1
     cost = math.log(max(units.n, 2)) + CHANGE
+    whole = Stretch(units, np.arange(units.n), None, threads, pulse)
     while queue and made < MOST_REGIMES:
         regime = queue.pop(0)
         where = np.flatnonzero(label == regime)
         if where.size < 2 * parts(SHORTEST, units):
             continue
-        part = Stretch(units if made == 1 else units.only(where), where, None, threads, pulse)
-        for near, size in part.candidates():
-            at = part.sharpen(near, size)
-            evidence, step = part.change(at, size)
-            if step < SUDDEN or evidence < BAR:
-                continue
-            score, second = part.split(at, size, cost)
-            if score > 0.0:
-                label[where[second]] = made
-                queue += [regime, made]
-                made += 1
-                break
+        rest = whole.elsewhere if 2 * where.size > units.n else None  # what is no attack speaks of all of the log
+        part = whole if made == 1 else Stretch(units.only(where), where, None, threads, pulse, rest)
+        second = _clearest(part, cost)
+        if second is not None:
+            label[where[second]] = made
+            queue += [regime, made]
+            made += 1
     return label
+
+
+def _clearest(part: Stretch, cost: float) -> Bools | None:
+    """Which parts of a stretch belong to the second of two regimes, by its clearest sudden change; None without."""
+    fitted: set[tuple[int, int]] = set()
+    for start, end in itertools.islice(part.candidates(), TRIED if part.rare else TRIED_WHERE_KNOWN):
+        size = min(SAME * (end - start), part.n)
+        if not any(low <= start and end <= high <= low + size for low, high in fitted):  # else it shows already
+            fitted.update(part.fitted(start, end))
+    best = _ranked(part, fitted, cost)[:JOINED]
+    joined = {(start, end) for _, start, _ in best for _, _, end in best if start < end}
+    for score, start, end in _ranked(part, fitted | joined, cost):
+        divided = _divided(part, start, end, score, cost)
+        if divided is not None:
+            return divided
+    return None
+
+
+def _ranked(part: Stretch, stretches: set[tuple[int, int]], cost: float) -> list[tuple[float, int, int]]:
+    """Stretches with what dividing them from the rest is worth, as `Stretch.alone` has it, the clearest first."""
+    alone = [(part.alone(start, end, cost), start, end) for start, end in stretches]
+    return sorted(alone, key=lambda one: (-part.tolled(one[0], one[2] - one[1]), one[1:]))
+
+
+def _divided(part: Stretch, start: int, end: int, score: float, cost: float) -> Bools | None:
+    """The better of two divisions: into a stretch and the others, and as parts behave; None if no edge is sudden."""
+    changes = [(at, *part.change(at, end - start)) for at in (start, end)]
+    clear = [(at, step) for at, evidence, step in changes if evidence >= BAR]
+    divisions: list[tuple[float, Bools]] = []
+    for at in (at for at, step in clear if step >= SUDDEN):
+        if not any(second[at] != second[at - 1] for _, second in divisions):  # an edge of one that was found already
+            divisions.append(part.split(at, end - start, cost))
+    if clear and sum(step for *_, step in changes) >= SUDDEN:
+        divisions.append((score, marked(part.n, [(start, end)])))
+    divisions = [division for division in divisions if division[0] > 0.0]
+    if not divisions:
+        return None
+    return max(divisions, key=lambda division: part.tolled(division[0], int(division[1].sum())))[1]
 
 
 def runs(flags: Bools) -> list[tuple[int, int]]:
     """Where stretches of True begin and end."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def widened(flags: Bools) -> Bools:
+    """Flags with some of what lies beside each run of them, where an edge may lie."""
+    wide = flags.copy()
+    for start, end in runs(flags):
+        margin = max((end - start) // MARGIN, MARGIN)
+        wide[max(start - margin, 0) : end + margin] = True
+    return wide
 
 
 def marked(n: int, stretches: Iterable[tuple[int, int]]) -> Bools:
@@ -109,49 +160,67 @@ def intervals(
     suspect: Bools = label != np.bincount(label).argmax() if label.size else np.zeros(0, np.bool_)
     if not suspect.any():
         return []
-    log = Stretch(units, np.arange(units.n), usual_parts(units, suspect))
-    stretches = _suspect_stretches(label, suspect) if apart else runs(suspect)
+    log = without(units, suspect)
+    regimes_apart = np.unique(label[suspect]).tolist()
+    logs = {regime: log.knowing(outside_of(units, widened(label == regime))) for regime in regimes_apart}
+    stretches = _suspect_stretches(label, suspect)
+    if not apart:
+        logs, stretches = {0: log}, [(start, end, 0) for start, end in runs(suspect)]
     for _ in range(2):
         pulse()
-        stretches = _cut(log, stretches)
-    if len(runs(suspect)) >= TURNS and sum(end - start for start, end in stretches) > TURN_SHARE * units.n:
+        stretches = _cut(logs, stretches)
+    if len(runs(suspect)) >= TURNS and sum(end - start for start, end, _ in stretches) > TURN_SHARE * units.n:
         return []  # two behaviours that take turns at like length are day and night
-    edges = [0, *(at for part in stretches for at in part), units.n]
-    kept = []
-    for i, (start, end) in enumerate(stretches):
-        low, high = _neighbours(edges, stretches, i)
-        before, after = min(REFERENCE * (end - start), start - low), min(REFERENCE * (end - start), high - end)
-        room = max(REFERENCE * (end - start), log.enough)
-        around = _around(log, stretches, start, end, room)
-        evidence = log.weigh(log.between(start, end), around)[0] - math.log(units.n / (end - start))
-        sides = [(at, reach) for at, reach in ((start, before), (end, after)) if 0 < at < units.n]
-        usual = (min(room, start - edges[2 * i]), min(room, edges[2 * i + 3] - end))
-        changes = [
-            log.change(at, min(end - start, near), (usual[0], 0) if at == start else (0, usual[1]))
-            for at, near in sides
-        ]
-        near = max((change for change, _ in changes), default=0.0)
-        steps = sum(step for _, step in changes)
-        if evidence >= BAR and near >= NEAR * evidence and steps >= SUDDEN:
-            sudden = dict(zip((at for at, _ in sides), (step for _, step in changes), strict=True))
-            kept.append(
-                ChangedStretch(start, end, evidence, (sudden.get(start, math.inf), sudden.get(end, math.inf)))
-            )
+    kept = [found for i in range(len(stretches)) if (found := _standing(logs, stretches, i)) is not None]
     return sorted([*kept, *_alike(log, kept)])
 
 
-def _suspect_stretches(label: Small, suspect: Bools) -> list[tuple[int, int]]:
+def _standing(logs: dict[int, Stretch], stretches: list[Regimes], i: int) -> ChangedStretch | None:
+    """One of some stretches, if it stands."""
+    start, end, regime = stretches[i]
+    log, edges = logs[regime], [0, *(at for one in stretches for at in one[:2]), logs[regime].n]
+    low, high = _neighbours(edges, stretches, i)
+    before, after = min(REFERENCE * (end - start), start - low), min(REFERENCE * (end - start), high - end)
+    room = max(REFERENCE * (end - start), log.enough)
+    around = _around(log, stretches, start, end, room)
+    evidence = log.weigh(log.between(start, end), around)[0] - math.log(log.n / (end - start))
+    sides = [(at, reach) for at, reach in ((start, before), (end, after)) if 0 < at < log.n]
+    usual = (min(room, start - edges[2 * i]), min(room, edges[2 * i + 3] - end))
+    changes = [
+        log.change(at, min(end - start, near), (usual[0], 0) if at == start else (0, usual[1])) for at, near in sides
+    ]
+    near = max((change for change, _ in changes), default=0.0)
+    if evidence < BAR or near < NEAR * evidence or sum(step for _, step in changes) < SUDDEN:
+        return None
+    sudden = dict(zip((at for at, _ in sides), (step for _, step in changes), strict=True))
+    return ChangedStretch(start, end, evidence, (sudden.get(start, math.inf), sudden.get(end, math.inf)))
+
+
+def _suspect_stretches(label: Small, suspect: Bools) -> list[Regimes]:
     """Where stretches of one suspect regime each begin and end."""
     return [
-        (start + a, start + b)
+        (start + a, start + b, int(label[start + a]))
         for start, end in runs(suspect)
         for a, b in itertools.pairwise([0, *(np.flatnonzero(np.diff(label[start:end])) + 1).tolist(), end - start])
     ]
 
 
-def usual_parts(units: Units, suspect: Bools) -> Tally:
-    """Counts of all parts but the suspect ones."""
-    return Stretch(units, np.arange(units.n)).chosen(~suspect)
+def without(units: Units, suspect: Bools) -> Stretch:
+    """A log of which only what lies outside of suspect parts says what is usual, and what is known of items."""
+    elsewhere = outside_of(units, suspect)
+    looks, clicks = elsewhere.counts
+    return Stretch(units, np.arange(units.n), (looks, clicks), elsewhere=elsewhere)
+
+
+def outside_of(units: Units, suspect: Bools) -> Elsewhere:
+    """What the parts of a log say that are not suspect, bool[n]."""
+
+    def calm(start: int, end: int) -> Tally:
+        counts = np.zeros(units.n_items, np.int64), np.zeros(units.n_items, np.int64)
+        count_where(*units.between(start, end)[:4], ~suspect[start:end], *counts)
+        return counts
+
+    return Elsewhere.of(units.n, calm, within=False)
 
 
 def _settled(label: Small, shortest: int) -> Small:
@@ -164,9 +233,9 @@ def _settled(label: Small, shortest: int) -> Small:
     return label
 
 
-def _neighbours(edges: list[int], stretches: list[tuple[int, int]], i: int) -> tuple[int, int]:
+def _neighbours(edges: list[int], stretches: list[Regimes], i: int) -> tuple[int, int]:
     """How far behaviours reach that begin where an interval ends: usual ones, or another interval's."""
-    start, end = stretches[i]
+    start, end, _ = stretches[i]
     low, high = edges[2 * i], edges[2 * i + 3]
     if low == start and i > 0:
         low = stretches[i - 1][0]
@@ -175,9 +244,9 @@ def _neighbours(edges: list[int], stretches: list[tuple[int, int]], i: int) -> t
     return low, high
 
 
-def _around(log: Stretch, stretches: list[tuple[int, int]], start: int, end: int, room: int) -> Tally:
+def _around(log: Stretch, stretches: list[Regimes], start: int, end: int, room: int) -> Tally:
     """Counts of usual impressions around an interval, `room` on either side."""
-    usual = ~marked(log.n, stretches)
+    usual = ~marked(log.n, [one[:2] for one in stretches])
     so_far = np.concatenate([[0], np.cumsum(usual)])
     low = int(np.searchsorted(so_far, max(so_far[start] - room, 0), "left"))
     high = int(np.searchsorted(so_far, so_far[end] + room, "left"))
@@ -206,23 +275,25 @@ def _alike(log: Stretch, kept: list[ChangedStretch]) -> list[ChangedStretch]:
     return more
 
 
-def _cut(log: Stretch, stretches: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _cut(logs: dict[int, Stretch], stretches: list[Regimes]) -> list[Regimes]:
     """Intervals with each edge where it explains most, judged by impressions that lie clear of it."""
-    suspect = marked(log.n, stretches)
-    shared = {end for _, end in stretches} & {start for start, _ in stretches}  # those between two intervals stay
-    cut: list[tuple[int, int]] = []
-    for start, end in stretches:
+    n = next(iter(logs.values())).n
+    suspect = marked(n, [one[:2] for one in stretches])
+    shared = {one[1] for one in stretches} & {one[0] for one in stretches}  # those between two intervals stay
+    cut: list[Regimes] = []
+    for start, end, regime in stretches:
+        log = logs[regime]
         edges = [at if at in shared else _edge(log, suspect, start, end, at) for at in (start, end)]
         if edges[1] - edges[0] >= log.few:
             if cut and edges[0] < cut[-1][1]:
                 edges[0] = cut[-1][1]
             if edges[1] - edges[0] >= log.few:
-                cut.append((edges[0], edges[1]))
-    now = marked(log.n, cut)
-    wide: list[tuple[int, int]] = []
-    for start, end in cut:
-        low, high = _widened(log, now, start, end)
-        wide.append((max(low, wide[-1][1]) if wide else low, high))
+                cut.append((edges[0], edges[1], regime))
+    now = marked(n, [one[:2] for one in cut])
+    wide: list[Regimes] = []
+    for start, end, regime in cut:
+        low, high = _widened(logs[regime], now, start, end)
+        wide.append((max(low, wide[-1][1]) if wide else low, high, regime))
     return wide
 
 
@@ -230,7 +301,10 @@ def _edge(log: Stretch, suspect: Bools, start: int, end: int, at: int) -> int:
     low, so_far = _tilt(log, suspect, start, end, at)
     if so_far.size == 0:
         return at
-    return low + int(np.argmin(so_far) if at == start else np.argmax(so_far))
+    if at == start:
+        best = int(np.argmin(so_far))
+        return low + tightened(so_far, best, so_far.size - 1)[0]
+    return low + tightened(so_far, 0, int(np.argmax(so_far)))[1]
 
 
 def _widened(log: Stretch, suspect: Bools, start: int, end: int) -> tuple[int, int]:
@@ -273,7 +347,7 @@ def _odd(log: Stretch, usual: Tally, low: int, high: int, at_end: bool) -> int:
 
 def edge_range(units: Units, part: ChangedStretch, suspect: Bools, at: int) -> tuple[int, int]:
     """Where an edge of an interval lies, with a chance of 95 %: its log likelihood at each part nearby."""
-    log = Stretch(units, np.arange(units.n), usual_parts(units, suspect))
+    log = without(units, suspect)
     low, so_far = _tilt(log, suspect, part.start, part.end, at)
     if so_far.size == 0:
         return at, at

@@ -34,7 +34,7 @@ from .client_tests import (
     top_shares,
 )
 from .scales import of_impressions, tally
-from .stretches import UsualRates
+from .stretches import Elsewhere, UsualRates
 from .two_regimes import gains
 
 SURE = 0.05  # share of the clients named that may be honest (Benjamini and Hochberg 1995)
@@ -197,7 +197,9 @@ class _Clients:
         best: Floats = np.zeros(self.n)
         if not self.intervals:
             return best
-        whole, calm = UsualRates(*tally(self.impressions)), tally(self.impressions, usual)
+        shown, calm = self.impressions, tally(self.impressions, usual)
+        elsewhere = Elsewhere.of(shown.n, lambda start, end: tally(shown.part(slice(start, end))))
+        whole = UsualRates(elsewhere.counts[0], elsewhere.counts[1], elsewhere)
         for start, end in self.intervals:
             rates = whole.rates(calm, tally(self.impressions.part(slice(start, end))))
             sums, here = self._gains(rates, start, end)

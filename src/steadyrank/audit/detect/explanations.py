@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...click_logs.looks import Impressions, ItemNumbers
+from ...click_logs.looks import ItemNumbers
 from ...core.arrays import Bools, Floats, Ints
-from .attention import CLICKS, LOOKS, Appeal, PlaceCells, counts_of, fit, sums
-from .bayes_factors import BEYOND, CHANGED, CHOICE, DISPERSED, EDGE, GROUP_CHANGED, GROUPS, evidence_by_item
-from .stretches import BANDS
+from ...core.item_evidence import KNOWN
+from .attention import CLICKS, LOOKS, Appeal, fit, sums
+from .bayes_factors import BEYOND, CHANGED, CHOICE, DISPERSED, EDGE, GROUP_CHANGED, GROUPS, HOLD, evidence_by_item
+from .stretches import BANDS, prior_of
 
 SHIFT = BEYOND  # of log-odds, that honest users make together; beyond it is suspect
 MOVED = math.log(6.0)  # of log-odds, that another layout makes at a place
@@ -34,6 +35,7 @@ class Usual(NamedTuple):
 
     appeal: Appeal
     looks: Ints  # [K]
+    strength: Ints  # [K] looks that rates are worth: with those of what items have in common, 0 for unknown ones
     at_cell: Ints  # [cell] looks
     bands: Ints  # [K] group of items by their appeal
 
@@ -65,13 +67,20 @@ class Explanation(NamedTuple):
         return "places" if self.after_level >= bar else "level"
 
 
-def usual_of(impressions: Impressions, cells: PlaceCells, chosen: Bools) -> Usual:
-    """What is usual in the chosen impressions, bool[n]. O(looks)."""
-    counts = counts_of(impressions, cells, chosen)
+def usual_of(counts: Ints) -> Usual:
+    """What is usual in some impressions, counted by item and cell (`counts_of`). O(items times cells)."""
     appeal = fit(counts)
     looks = counts[LOOKS].sum(axis=1)
     edges = np.quantile(appeal.item[looks > 0], BANDS) if looks.any() else np.zeros(len(BANDS))
-    return Usual(appeal, looks, counts[LOOKS].sum(axis=0), np.searchsorted(edges, appeal.item).astype(np.int64))
+    bands = np.searchsorted(edges, appeal.item).astype(np.int64)
+    return Usual(appeal, looks, strength_of(looks, counts[CLICKS].sum(axis=1)), counts[LOOKS].sum(axis=0), bands)
+
+
+def strength_of(looks: Ints, clicks: Ints) -> Ints:
+    """Looks that the rate of each item is worth, int64[K]: its own and, HOLD at most, those of the items' prior."""
+    prior = np.rint(min(prior_of(looks, clicks)[1], HOLD)).astype(np.int64)
+    strength: Ints = np.where(looks >= KNOWN, looks + prior, 0)
+    return strength
 
 
 def explain(usual: Usual, counts: StretchCounts) -> Explanation:
@@ -121,7 +130,7 @@ def _allowed(usual: Usual, looks: Floats, clicks: Floats, expected: Floats) -> F
     rate = np.clip(expected / np.maximum(looks, 1.0), EDGE, 1.0 - EDGE)
     low, high = (looks / (1.0 + (1.0 - rate) / rate * math.exp(by)) for by in (WIGGLE, -WIGGLE))
     near = np.clip(clicks, low, high)
-    alone = _novelty(looks, clicks, near, usual.looks)
+    alone = _novelty(looks, clicks, near, usual.strength)
     spread = float(looks.sum()) ** 2 / max(float((looks**2).sum()), 1.0)
     most = max(1, round(FEW * spread))
     moved = np.argsort(-alone, kind="stable")[:most]
@@ -131,7 +140,7 @@ def _allowed(usual: Usual, looks: Floats, clicks: Floats, expected: Floats) -> F
 
 def _evidence(usual: Usual, looks: Floats, clicks: Floats, expected: Floats) -> float:
     """Nats that items, groups, or all together do not have the clicks expected: as `bayes_factors.weigh` has it."""
-    alone = _novelty(looks, clicks, expected, usual.looks)
+    alone = _novelty(looks, clicks, expected, usual.strength)
     items = max(float(np.log1p(share * np.expm1(alone)).sum()) for share in CHANGED)
     kinds = [sums(usual.bands, of, GROUPS) for of in (looks, clicks, expected, usual.looks)]
     groups = _novelty(kinds[0], kinds[1], kinds[2], kinds[3])

@@ -20,7 +20,7 @@ from ...core.arrays import Bools, Floats, Ints
 from ...core.item_evidence import INVERTED, KNOWN, SHARE_CHANGED, inversion
 from .attention import PlaceCells, counts_of, looks_of, place_cells
 from .bayes_factors import EDGE, evidence_by_item
-from .changed_stretches import Calm, ChangedStretch, edge_range, intervals, marked
+from .changed_stretches import Calm, ChangedStretch, edge_range, intervals, marked, widened
 from .clients import NOBODY, OddClients, SuspectClient, impressions_of, stand_out
 from .detectable import Detectable, detectable
 from .explanations import Explanation, Usual, by_pairs, explain, gathered, usual_of
@@ -175,34 +175,56 @@ class BoardInspection:
         identified = client >= 0
         return int(np.bincount(client[identified], clicks[identified]).argmax()) if identified.any() else -1
 
-    def judged(self, changed: list[ChangedStretch], usual: Usual, free: Calm) -> list[Judged]:
-        """Each interval with its kind, its certainty and the shift of all items."""
-        out: list[Judged] = []
-        for part in changed:
-            explanation = self.explained(usual, part)
-            kind, sure = explanation.kind(BAR), 0.0
-            if kind == "clicks" and self.explained(usual, part, self.busiest(part)).left < BAR:
-                kind = "client"
-            if kind == "clicks":
-                size = part.end - part.start
-                scale = scale_of_chance(self.impressions, self.cells, usual, free, size, self.rng)
-                sure = min(
-                    certainty(explanation.after_places, scale, 2.0 * self.impressions.n / size),
-                    sure_of(part.evidence),
-                )
-                kind = kind if sure >= SURE else "chance"
-            out.append(Judged(part, kind, sure, explanation.level))
-        return out
+    def counts(self, chosen: Bools) -> Ints:
+        """Counts of the chosen impressions, bool[n], by item and cell."""
+        return counts_of(self.impressions, self.cells, chosen)
+
+    def judged_apart(self, part: ChangedStretch, apart: list[ChangedStretch], counts: Ints) -> Judged:
+        """An interval judged by what lies outside of it and of those that are `apart`; `counts`: outside of these."""
+        n = self.impressions.n
+        suspect = widened(marked(n, [one[:2] for one in apart]))
+        itself = widened(marked(n, [part[:2]])) & ~suspect
+        calm = ~suspect & ~itself
+        if not calm.any():
+            return self.judged(part, self.counts(~calm), ~calm)
+        return self.judged(part, counts - self.counts(itself), calm)
+
+    def judged(self, part: ChangedStretch, counts: Ints, calm: Bools) -> Judged:
+        """An interval with its kind, certainty and the shift of all items; `counts`: of the `calm` impressions."""
+        usual = usual_of(counts)
+        explanation = self.explained(usual, part)
+        kind, sure = explanation.kind(BAR), 0.0
+        if kind == "clicks" and self.explained(usual, part, self.busiest(part)).left < BAR:
+            kind = "client"
+        if kind == "clicks":
+            size = part.end - part.start
+            scale = scale_of_chance(self.impressions, self.cells, counts, Calm(calm), size, self.rng)
+            sure = min(
+                certainty(explanation.after_places, scale, 2.0 * self.impressions.n / size),
+                sure_of(part.evidence),
+            )
+            kind = kind if sure >= SURE else "chance"
+        return Judged(part, kind, sure, explanation.level)
 
     def judged_intervals(self, pulse: Callable[[], None]) -> tuple[list[Judged], Usual, Calm]:
-        """Intervals in which clicks changed, each judged; what is usual, and which impressions are."""
+        """Intervals in which clicks changed, each judged; what is usual, and which impressions are.
+
+        What turned out to be no attack says what is usual when the others are judged.
+        """
         n = self.impressions.n
         changed = [part.in_impressions(self.units, n) for part in intervals(self.units, self.task.threads, pulse)]
         pulse()
-        calm = ~marked(n, [(part.start, part.end) for part in changed])
+        everything = self.counts(np.ones(n, np.bool_))
+        judged: list[Judged] = []
+        for _ in range(2):
+            apart = [part for i, part in enumerate(changed) if not judged or judged[i].kind == "clicks"]
+            if judged and len(apart) == len(changed):
+                break
+            counts = everything - self.counts(widened(marked(n, [part[:2] for part in apart])))
+            judged = [self.judged_apart(part, apart, counts) for part in changed]
+        calm = ~marked(n, [part[:2] for part in changed])
         calm = calm if calm.any() else ~calm
-        usual, free = usual_of(self.impressions, self.cells, calm), Calm(calm)
-        return self.judged(changed, usual, free), usual, free
+        return judged, usual_of(self.counts(calm)), Calm(calm)
 
     def edges(self, part: ChangedStretch, suspect: list[ChangedStretch]) -> tuple[tuple[int, int], tuple[int, int]]:
         """Where the start and the end of an interval lie, in impressions, with a chance of 95 %."""
@@ -219,24 +241,29 @@ class BoardInspection:
 
 
 def scale_of_chance(
-    impressions: Impressions, cells: PlaceCells, usual: Usual, free: Calm, size: int, rng: np.random.Generator
+    impressions: Impressions, cells: PlaceCells, counts: Ints, free: Calm, size: int, rng: np.random.Generator
 ) -> float:
-    """Nats, at least 1, that are worth what one nat promises. `free`: the usual impressions, in order.
+    """Nats, at least 1, that are worth what one nat promises.
 
-    O(DRAWS LONGEST_DRAW) looks.
+    `free`: the usual impressions, in order; `counts`: of these. What is usual is learnt without those that are drawn:
+    where most items are seen a few times, it fits what it was learnt from. O(DRAWS LONGEST_DRAW) looks.
     """
-    size = min(size, LONGEST_DRAW, free.size // 2)
+    size = min(size, LONGEST_DRAW, free.size // 4)
     if size < 8:
         return 1.0
+    starts = np.linspace(0, free.size - size, min(DRAWS, free.size // (2 * size))).astype(np.int64)
+    stretches = [free.at(np.arange(start, start + size)) for start in starts.tolist()]
+    drawn = np.concatenate(stretches)
+    taken = impressions.only(drawn)
+    usual = usual_of(counts - counts_of(taken, cells, np.ones(taken.n, np.bool_)))
 
     def nats(chosen: Ints) -> float:
         return max(
             explain(usual, gathered(*looks_of(impressions, cells, np.sort(chosen)), cells.n)).after_places, 0.0
         )
 
-    shuffled = [nats(free.at(rng.choice(free.size, size, replace=False))) for _ in range(DRAWS)]
-    starts = np.linspace(0, free.size - size, min(DRAWS, free.size // size)).astype(np.int64)
-    along = sorted(nats(free.at(np.arange(start, start + size))) for start in starts.tolist())
+    shuffled = [nats(rng.choice(drawn, size, replace=False)) for _ in range(DRAWS)]
+    along = sorted(map(nats, stretches))
     kept = along[: max(1, 9 * len(along) // 10)]  # one of them may be an attack that was not found
     return max(1.0, float(np.mean(shuffled)), float(np.mean(kept)))
 

@@ -14,7 +14,7 @@ import numpy as np
 from ...click_logs.looks import BLOCK, Impressions, ItemNumbers, blocks, first_of
 from ...core.arrays import Bools, Floats, Ints
 from ...core.compiling.jit import kernel, no_refcount
-from .bayes_factors import GROUP_COLUMNS, GROUPS, REFERENCE, weigh
+from .bayes_factors import GROUP_COLUMNS, GROUPS, REFERENCE, weigh, what_is_known
 
 Tally: TypeAlias = tuple[Ints, Ints]  # looks and clicks by item
 
@@ -41,6 +41,12 @@ class Units(NamedTuple):
     def n(self) -> int:
         """How many parts."""
         return self.first.size - 1
+
+    def between(self, start: int, end: int) -> "Units":
+        """Parts `start` to before `end`, without a copy."""
+        low, high = self.first[start], self.first[end]
+        item, looks, clicks = (of[low:high] for of in self[:3])
+        return self._replace(item=item, looks=looks, clicks=clicks, first=self.first[start : end + 1] - low)
 
     def only(self, chosen: Ints) -> "Units":
         """Some of the parts, in the order given."""
@@ -118,9 +124,11 @@ def put_together(item, looks, clicks, first, many, n_items, new_item, new_looks,
 
 
 @kernel
-def scan(item, looks, clicks, first, size, backward, bands, usual, out):
+def scan(item, looks, clicks, first, size, backward, bands, usual, sparse, total, votes, prior, out):
     """Write the evidence that `size` parts of a log do not behave as the REFERENCE times as many before them.
 
+    `sparse`: the reference hardly has some items; `total`, `votes` and `prior` say how they are clicked elsewhere
+    (`bayes_factors.what_is_known`).
     out[i]: for the stretch that begins after i half sizes; -inf where there is too little of either. `backward`
     counts from the end, and the reference comes after. O(entries) and a Bayes factor for each item of a stretch.
     """
@@ -128,16 +136,26 @@ def scan(item, looks, clicks, first, size, backward, bands, usual, out):
     n_items = usual.size
     here = np.zeros((2, n_items), np.int64)
     before = np.zeros((2, n_items), np.int64)
+    after = np.zeros((2, n_items), np.int64)
+    far = np.zeros((2, n_items), np.int64)
+    known = np.zeros((2, n_items))
+    own = np.empty(n_items)
     there = np.empty(n_items, np.int64)
     turn = np.zeros(n_items, np.int64)
     rates = np.empty(n_items)
     groups = np.empty((GROUPS, GROUP_COLUMNS))
-    low = mid = high = 0  # the reference is [low, mid), the stretch [mid, high)
+    low = mid = high = last = 0  # the reference is [low, mid), the stretch [mid, high), what comes after [high, last)
     for i in range(out.size):
         start = i * (size // 2)
         end = min(start + size, n)
+        while sparse and last < min(end + REFERENCE * size, n):
+            add(item, looks, clicks, first, n - 1 - last if backward else last, 1, after[0], after[1])
+            last += 1
         while high < end:
-            add(item, looks, clicks, first, n - 1 - high if backward else high, 1, here[0], here[1])
+            t = n - 1 - high if backward else high
+            if sparse:
+                add(item, looks, clicks, first, t, -1, after[0], after[1])
+            add(item, looks, clicks, first, t, 1, here[0], here[1])
             high += 1
         while mid < start:
             t = n - 1 - mid if backward else mid
@@ -159,7 +177,17 @@ def scan(item, looks, clicks, first, size, backward, bands, usual, out):
                     turn[k] = i + 1
                     there[m] = k
                     m += 1
-        out[i], _ = weigh(there, m, here[0], here[1], before[0], before[1], bands, usual, rates, groups)
+        for j in range(m):
+            k = there[j]
+            for of in range(2):
+                if sparse:
+                    far[of, k] = total[of, k] - here[of, k] - before[of, k] - after[of, k]
+                else:
+                    known[of, k] = before[of, k]
+            own[k] = usual[k]
+        if sparse:
+            what_is_known(there, m, before, far, True, votes, prior, known, own)
+        out[i], _ = weigh(there, m, here, before, known, own, bands, usual, rates, groups)
 
 
 def of_impressions(shown: Impressions) -> Units:
@@ -237,10 +265,21 @@ def at_scales(finest: Units, shortest: int) -> Iterator[tuple[int, Units]]:
         size *= 2
 
 
-def evidence(units: Units, size: int, backward: bool, bands: Ints, usual: Floats) -> tuple[Floats, Ints]:
+class Rest(NamedTuple):
+    """What a stretch is weighed with beside its reference: which items are of a kind, and what is known of each."""
+
+    bands: Ints  # [K]
+    usual: Floats  # [K]
+    sparse: bool  # whether the reference hardly has some items
+    total: Ints  # [2, K] looks and clicks
+    votes: Floats  # [2, K]
+    prior: Floats  # [2]
+
+
+def evidence(units: Units, size: int, backward: bool, rest: Rest) -> tuple[Floats, Ints]:
     """What `scan` says of stretches of `size` parts, and at which part each would have changed."""
     n = size // units.span  # parts of a stretch
     out = np.empty(units.whole // (n // 2))
-    scan(*units[:4], n, backward, bands, usual, out)
+    scan(*units[:4], n, backward, *rest, out)
     at: Ints = np.arange(out.size) * (n // 2)
     return out, (units.n - at if backward else at) * units.span

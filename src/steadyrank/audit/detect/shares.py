@@ -195,7 +195,8 @@ def _usual(counts: Ints) -> Usual:
     share = np.clip((counts + 0.5) / (total + 1.0), 1e-9, 1.0 - EDGE)
     odds = np.log(share / (1.0 - share))
     bands = np.searchsorted(np.quantile(odds, BANDS), odds).astype(np.int64)
-    return Usual(Appeal(odds, np.zeros(1)), np.full(counts.size, total, np.int64), np.array([total]), bands)
+    looks = np.full(counts.size, total, np.int64)
+    return Usual(Appeal(odds, np.zeros(1)), looks, looks, np.array([total]), bands)
 
 
 def _nats(usual: Usual, counts: Ints | Counts) -> float:

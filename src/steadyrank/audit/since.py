@@ -1,0 +1,279 @@
+"""What one audit remembers for the next, which then reads only what is new: the state of `--since`.
+
+A state holds which files were read, how, and the last KEPT impressions that are not suspect. The next audit puts
+these before what is new and tells what it finds of the latter.
+"""
+
+import hashlib
+import io
+import json
+import pathlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ..click_logs import mapped
+from ..click_logs.click_log import BoardLog, ClickLog, in_order
+from ..click_logs.files import Source
+from ..click_logs.looks import Impressions, blocks, picked
+from ..core.arrays import Bools, Ints
+from ..core.files import replacing
+from .detect.changed_stretches import marked
+from .detect.clients import OddClients
+from .detect.findings import Finding
+
+KEPT = 500_000  # impressions that a state holds: some megabytes
+ENDS = 65_536  # bytes at either end of a file by which it is known again
+MAGIC = b"steadyrank audit state 1\n"
+_LOGS = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".gz")
+
+
+class NothingNewError(ValueError):
+    """All files were read before."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What was read, and the impressions that the next audit begins with."""
+
+    path: pathlib.Path
+    files: dict[str, str]  # by path, what each is known by
+    read_as: dict[str, str]
+    dated: bool  # whether times are dates
+    impressions: pl.DataFrame  # in order of time: items looked at, clicked, shown, top, and what else the log has
+
+    @classmethod
+    def at(cls, path: pathlib.Path) -> "State":
+        """The state in a file; an empty one where there is no file."""
+        if path.is_dir():
+            raise ValueError(f"--since {path} is a folder; name a file, for instance {path / 'audit.state'}")
+        if path.suffix.lower() in _LOGS:
+            raise ValueError(f"--since {path} has the name of a log; call the state otherwise, such as audit.state")
+        if not path.exists():
+            if not path.parent.is_dir():
+                raise ValueError(f"{path.parent} is not a folder: --since {path} cannot be written")
+            return cls(path, {}, {}, False, pl.DataFrame())
+        content = path.read_bytes()
+        if not content.startswith(MAGIC):
+            raise ValueError(f"--since {path} is no state of this version's audits: it begins with {content[:24]!r}")
+        head, _, table = content.removeprefix(MAGIC).partition(b"\n")
+        try:
+            told = json.loads(head)
+            whole = bool(told["digest"] == _digest(told, table))
+        except (ValueError, KeyError, TypeError):
+            whole = False
+        if not whole:
+            raise ValueError(
+                f"--since {path} is damaged: its content is not what was written. Take it from a backup, or delete "
+                "it to begin anew"
+            )
+        return cls(path, told["files"], told["read_as"], told["dated"], pl.read_parquet(io.BytesIO(table)))
+
+    def write(self) -> None:
+        """Put it in place of the file that was there, whole or not at all."""
+        table = io.BytesIO()
+        self.impressions.write_parquet(table, compression="zstd")
+        told: dict[str, Any] = {"files": self.files, "read_as": self.read_as, "dated": self.dated}
+        told["digest"] = _digest(told, table.getvalue())
+        with replacing(self.path) as file:
+            file.write(MAGIC + json.dumps(told).encode() + b"\n" + table.getvalue())
+
+    def unread(self, logs: Sequence[Source]) -> tuple[list[Source], dict[str, str]]:
+        """Those that were not read before, and all files that will have been; data frames are always new.
+
+        A file is known by its size and its first and last bytes, wherever it lies.
+        """
+        files, new = dict(self.files), []
+        before = set(self.files.values())
+        for log in logs:
+            if not isinstance(log, pathlib.Path) or not log.is_file():  # whoever reads it says what is wrong
+                new.append(log)
+                continue
+            name, now = str(log.resolve()), _known_by(log)
+            if self.files.get(name, now) != now:
+                raise ValueError(
+                    f"{log} has changed since it was read for {self.path}: what it held would count twice. Give "
+                    "files that are finished, such as those up to yesterday"
+                )
+            if now not in before:
+                new.append(log)
+            files[name] = now
+        if not new:
+            raise NothingNewError(f"nothing is new: all of {len(logs):,} files were read before, says {self.path}")
+        return new, files
+
+    def before(self, log: ClickLog) -> ClickLog:
+        """The log after the impressions of the state, whose rows have numbers below 0. O(impressions)."""
+        if self.read_as and self.read_as != log.read_as:
+            words = [", ".join(f"{what}: {name}" for what, name in of.items()) for of in (self.read_as, log.read_as)]
+            raise ValueError(f"--since {self.path} is of logs read otherwise ({words[0]}) than these ({words[1]})")
+        old = self.impressions
+        if not old.height:
+            return log
+        if log.time is not None and self.dated != log.dated:
+            raise ValueError(f"--since {self.path} is of a log whose times are {'' if self.dated else 'not '}dates")
+        names: dict[str, list[Any]] = {"client": log.clients}
+        numbers: dict[str, Any] = {}
+        told = {"items": log.items, "client": log.clients, "board": log.boards}
+        for column, values in told.items():
+            if column in old.columns:
+                flat = _flat(old[column]) if column == "items" else old[column]
+                names[column], numbers[column] = self._numbered(column, values, flat)
+        row: Ints = np.arange(-old.height, 0)
+        first = np.concatenate([[0], np.cumsum(old["items"].list.len().to_numpy())]).astype(np.int64)
+        shown = log.impressions
+        bits = _flat(old["clicked"]).to_numpy().astype(np.bool_)
+        impressions = Impressions(
+            _after(numbers["items"], shown.item),
+            _after(bits, shown.bits),
+            _after(first[:-1], shown.first + first[-1]),
+            len(names["items"]),
+            None if shown.shown is None else _after(old["shown"].to_numpy(), shown.shown),
+            None if shown.top is None else _after(old["top"].fill_null(0).to_numpy(), shown.top),
+        )
+        whole = replace(
+            log,
+            items=names["items"],
+            clients=names["client"],
+            boards=names["board"],
+            impressions=impressions,
+            row=_after(row, log.row),
+            last_row=_after(row, log.last_row),
+            time=None if log.time is None else _after(old["time"].to_numpy(), log.time),
+            client=None if log.client is None else _after(numbers["client"], log.client),
+            board=_after(numbers["board"], log.board),
+            agent=None,
+            bought=None if log.bought is None else _after(old["bought"].to_numpy(), log.bought),
+        )
+        return _in_order_of_time(whole)
+
+    def _numbered(self, column: str, values: list[Any], more: pl.Series) -> tuple[list[Any], Any]:
+        """Names with those of the state that are not among them, and the number of each of these; -1 for null."""
+        kinds = {type(name).__name__ for name in [*values[:1], *more.drop_nulls().head(1).to_list()]}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"--since {self.path}: names of {column} are {' and '.join(sorted(kinds))}, then and now"
+            )
+        number = {name: i for i, name in enumerate(values)}
+        for name in more.drop_nulls().unique(maintain_order=True).to_list():
+            number.setdefault(name, len(number))
+        return list(number), np.array([number.get(name, -1) for name in more.to_list()], np.int32)
+
+    def after(
+        self, log: ClickLog, files: dict[str, str], parts: Sequence[BoardLog], findings: Sequence[Finding]
+    ) -> "State":
+        """The next state: the last impressions that lie in no interval, and those of one that goes on.
+
+        `findings`: all of the log, whose first impressions are those of this state.
+        """
+        calm = np.ones(log.impressions.n, np.bool_)
+        for part, finding in zip(parts, findings, strict=True):
+            n = finding.impressions
+            over = marked(n, [(one.start, one.end) for one in finding.intervals if one.end < n])
+            calm[over if part.chosen is None else part.chosen[over]] = False
+        kept = np.flatnonzero(calm)[-KEPT:]
+        shown = log.impressions.only(kept)
+        named = {"client": (log.client, log.clients), "board": (log.board, log.boards)}
+        table = pl.DataFrame({"turn": np.repeat(np.arange(shown.n), np.diff(shown.first)), "clicked": shown.bits})
+        table = table.with_columns(_named(shown.item, log.items).alias("items"))
+        table = table.group_by("turn", maintain_order=True).agg("items", "clicked").drop("turn")
+        more = {
+            **{name: _named(of[kept], names) for name, (of, names) in named.items() if of is not None},
+            **{name: of[kept] for name, of in (("time", log.time), ("bought", log.bought)) if of is not None},
+            **{name: of for name, of in (("shown", shown.shown), ("top", shown.top)) if of is not None},
+        }
+        table = table.with_columns(pl.Series(name, of) for name, of in more.items())
+        return State(self.path, files, log.read_as, log.dated, table)
+
+
+def of_new(part: BoardLog, finding: Finding, log: ClickLog) -> Finding:
+    """What a finding says of new rows: intervals and changes that reach into them, clients that they are of."""
+    new: Bools = part.of(log.row, slice(None)) >= 0
+    odd = np.zeros(new.size, np.bool_)
+    odd[finding.odd] = True
+    odd &= new
+    intervals = [one for one in finding.intervals if new[one.start : one.end].any()]
+    clients = finding.named[:0] if part.client is None else np.unique(part.client[odd])
+    names = {log.clients[part.clients[c]] for c in clients.tolist()}
+    sure, possible = (
+        int(((marked(new.size, edges) | odd) & new).sum())
+        for edges in ([(p.starts[1], p.ends[0]) for p in intervals], [(p.starts[0], p.ends[1]) for p in intervals])
+    )
+    return replace(
+        finding,
+        intervals=intervals,
+        others=[one for one in finding.others if new[one.start : one.end].any()],
+        odd=np.flatnonzero(odd),
+        named=finding.named[np.isin(finding.named, clients)],
+        clients=[one for one in finding.clients if one.client in names],
+        sure=sure,
+        possible=possible,
+    )
+
+
+def clients_of_new(everywhere: OddClients, log: ClickLog) -> OddClients:
+    """Clients that stand out on all boards together, as far as new rows are of them."""
+    if log.client is None:
+        return everywhere
+    new = np.unique(log.client[log.row >= 0])
+    names = {log.clients[c] for c in np.intersect1d(everywhere.named, new).tolist()}
+    return replace(
+        everywhere,
+        named=everywhere.named[np.isin(everywhere.named, new)],
+        listed=[one for one in everywhere.listed if one.client in names],
+    )
+
+
+def _flat(lists: pl.Series) -> pl.Series:
+    """What lists hold, one after the other."""
+    return lists.list.explode(empty_as_null=False, keep_nulls=False)
+
+
+def _named(numbers: Any, names: list[Any]) -> pl.Series:
+    """Names by number, null for -1."""
+    return pl.Series([*names, None]).gather(pl.Series(np.where(numbers < 0, len(names), numbers)))
+
+
+def _after(one: Any, two: mapped.Array) -> mapped.Array:
+    """An array behind a short one, of its own kind."""
+    both = mapped.empty(one.size + two.size, two.dtype)
+    both[: one.size] = one
+    for some in blocks(two.size):
+        both[one.size + some.start : one.size + some.stop] = two[some]
+        mapped.release(both, two)
+    return both
+
+
+def _in_order_of_time(log: ClickLog) -> ClickLog:
+    """The log with its impressions in order of time: what is late in a new file stands where it belongs."""
+    if log.time is None or in_order(log.time):
+        return log
+    order = np.argsort(log.time, kind="stable")
+    return replace(
+        log,
+        impressions=log.impressions.only(order),
+        row=picked(log.row, order),
+        last_row=picked(log.last_row, order),
+        board=picked(log.board, order),
+        time=picked(log.time, order),
+        client=None if log.client is None else picked(log.client, order),
+        bought=None if log.bought is None else picked(log.bought, order),
+    )
+
+
+def _known_by(path: pathlib.Path) -> str:
+    """A file's size, and a digest of its first and last ENDS bytes."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        ends = file.read(ENDS)
+        file.seek(max(size - ENDS, 0))
+        ends += file.read(ENDS)
+    return f"{size} {hashlib.sha256(ends).hexdigest()[:32]}"
+
+
+def _digest(told: dict[str, Any], table: bytes) -> str:
+    head = json.dumps({name: value for name, value in told.items() if name != "digest"}, sort_keys=True)
+    return hashlib.sha256(head.encode() + table).hexdigest()

@@ -369,7 +369,7 @@ def test_regret_is_against_the_best_list_for_each_visitor():
         "CascadeLinTS", ATTRACTION, features=FEATURES, length=3, horizon=200, seeds=[3], marks=[200],
         users="LogisticCascade", users_settings={"constant": 1, "weight": 0.7}, settings={"sigma": 0.5},
     )  # fmt: skip
-    world, _, mind, door = Streams.create(3)
+    world, _, mind, door, _ = Streams.create(3)
     slow, loss = SlowLinear(FEATURES, 1.0, 4.0), 0.0
     for _ in range(200):
         v = np.array([1.0, *(2 * door.random(2) - 1)])

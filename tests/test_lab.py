@@ -153,7 +153,7 @@ def test_every_way_of_looking_meets_every_learner_and_attack():
     cells = ALL["click-models"].jobs(Plan(2))
     learners = {c.learner for c in cells}
     assert len(cells) == len(learners) * 2 * 6 * 3
-    others = {"SemiBandit", "DriftingCascade", "LogisticCascade", "LinearCascade", "SegmentedCascade"}
+    others = {"Buyers", "SemiBandit", "DriftingCascade", "LogisticCascade", "LinearCascade", "SegmentedCascade"}
     assert {c.users for c in cells} == set(sr.users()) - others
     assert {(c.adversary, c.schedule, c.rate) for c in cells} == {
         ("Honest", "front", 0.0),

@@ -202,6 +202,15 @@ def exported(server, board):
     return urllib.request.urlopen(f"{server.address}/v1/boards/{board}/export", timeout=30).read()
 
 
+def settled(url):
+    """Everything in the store, once nothing is written for a second."""
+    found, before = everything(url), None
+    while found != before:
+        time.sleep(1.0)
+        found, before = everything(url), found
+    return found
+
+
 def test_workers_that_are_killed_or_paused_lose_nothing_and_count_nothing_twice(url, tmp_path):
     """Two workers, four partitions, a board in each; the paused one is away for longer than its lease."""
     servers = start(url, tmp_path, 2)
@@ -261,6 +270,7 @@ def test_workers_that_are_killed_or_paused_lose_nothing_and_count_nothing_twice(
                 os.kill(server.process.pid, signal.SIGCONT)
         for crowd in crowds:
             crowd.end()
+    settled(url)  # lists that copies gave out are written some tenths of a second later
     for crowd, board in zip(crowds, BOARDS, strict=True):
         assert {r.code for r in crowd.refused} <= {503}
         keys = counted(url, board)
@@ -276,15 +286,6 @@ def test_workers_that_are_killed_or_paused_lose_nothing_and_count_nothing_twice(
     for board in BOARDS:
         assert replayed(url, board)
     assert "divergence" not in "".join((tmp_path / f"log{i}").read_text() for i in range(2))
-
-
-def settled(url):
-    """Everything in the store, once nothing is written for a second."""
-    found, before = everything(url), None
-    while found != before:
-        time.sleep(1.0)
-        found, before = everything(url), found
-    return found
 
 
 def test_a_worker_that_wakes_after_its_lease_writes_nothing(url, tmp_path):

@@ -73,6 +73,13 @@ def answers(shown):
     return {"feedback": padded([row] * 10_000, row, bodies.BATCH)}
 
 
+def outcomes(shown):
+    """Those of one click, which remembers a hundred, and of as many that nobody made."""
+    row = {"board": "b", "impression": shown["impression"], "item": shown["items"][0], "value": 1.0, "id": "00000"}
+    rows = [row | {"id": f"{k:05}", "item": (shown["items"] * 2)[k % 5]} for k in range(10_000)]
+    return {"outcomes": padded(rows, row, bodies.BATCH)}
+
+
 def past(shown):
     row = {"items": ITEMS[:4], "clicked": ITEMS[1]}
     return {"rows": [row] * 20_000}
@@ -106,6 +113,13 @@ WORST = {
         ("boards/b", lambda shown: {"impression": "A" * 1_000_000, "clicked": None}),
     ],
     ("POST", "/v1/feedback"): [("", answers)],
+    ("POST", "/v1/boards/{board}/outcomes"): [
+        (
+            "boards/b",
+            lambda shown: {"impression": shown["impression"], "item": "x", "value": 1e12, "id": "y" * 900_000},
+        ),
+    ],
+    ("POST", "/v1/outcomes"): [("", outcomes)],
     ("POST", "/v1/boards/{board}/observe"): [
         ("boards/b", lambda shown: {"id": "x", "items": [f"i{k}" for k in range(90_000)]}),
         (LONG, lambda shown: {"id": "x", "items": NAMES[:4], "candidates": NAMES[:10_000]}),
@@ -221,10 +235,10 @@ async def prepared_collection(local):
     return await local.ask("POST", f"{SHOP}/rank", asked)
 
 
-async def prepared(local):
+async def prepared(local, goal="click"):
     """Boards to attack: a small one with an answered list of ours and another ranker's, one with many items."""
     for name in ("b", "c", "spare"):
-        await local.board(name, settle=0, most_open=20_000)
+        await local.board(name, settle=0, most_open=20_000, goal=goal if name == "b" else "click")
     await local.ask("PUT", "boards/large", {"items": NAMES, "length": 10, "settle": 0})
     shown = await local.rank(client="ann")
     for k in range(3):
@@ -236,7 +250,10 @@ async def prepared(local):
 @pytest.mark.parametrize(("method", "path"), WORST)
 async def test_no_request_holds_the_loop(method, path, tmp_path, turns):
     async with serving(f"sqlite:///{tmp_path}/store.db") as local:
-        shown = await (prepared_collection if "collection" in path else prepared)(local)
+        if "collection" in path:
+            shown = await prepared_collection(local)
+        else:
+            shown = await prepared(local, "value" if "outcomes" in path else "click")
         for where, make in WORST[method, path]:
             content = None if make is None else sent(json.dumps(make(shown)).encode())
             await asyncio.sleep(0)  # what made it is none of the server's work

@@ -14,6 +14,7 @@ import unicodedata
 import urllib.request
 from unittest import mock
 
+import numpy as np
 import pytest
 
 import steadyrank as sr
@@ -449,3 +450,64 @@ def test_the_recipe_for_a_web_servers_log_makes_a_log_that_is_read(tmp_path):
     ]
     log = read([tmp_path / "clicks.csv"], {})
     assert (log.impressions.n, log.broken, int(log.impressions.bits.sum())) == (3, 0, 1)
+
+
+def path_log(path, lists=400):
+    """A click log such as the path to production begins with: who saw what, and the first click."""
+    rng, items = np.random.default_rng(0), np.array(["apple", "banana", "cherry", "fig", "kiwi", "plum"])
+    lines = ["time,client,items,clicked_item"]
+    for k in range(lists):
+        shown = rng.permutation(6)[:4]
+        clicked = next((items[i] for i in shown if rng.random() < 0.4 / (1 + i)), "")
+        lines.append(f"{1_700_000_000 + 60 * k},v{k % 50},{'|'.join(items[shown])},{clicked}")
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_every_command_of_the_path_to_production_runs_in_order(tmp_path, capsys):
+    from service_tools import Server
+    from steadyrank.cli import main
+
+    text = (ROOT / "docs" / "production.md").read_text()
+    blocks = [block for _, block in re.findall(FENCE, text, re.DOTALL | re.MULTILINE)]
+    of_nginx = ("log_format", "awk")  # the recipe has a test of its own
+    audit, clean, history, client, feedback, compare, mix, mixed, tenth = (
+        block for block in blocks if not block.startswith(of_nginx)
+    )
+    path_log(tmp_path / "clicks.csv")
+    server = Server(f"sqlite:///{tmp_path}/boards.db", tmp_path / "log").wait()
+    names, visits = {}, 0
+
+    def visit(*blocks):
+        nonlocal visits
+        visits += 1
+        names.update({"visitor": f"cookie {visits}", "request_id": f"page {visits}"})
+        names.update({"items": ["apple", "fig", "kiwi", "plum"], "item": "fig", "shown": None})
+        for block in blocks:
+            exec(block, names)
+        assert names["impression"]  # of the service, which was not away
+
+    with contextlib.chdir(tmp_path):
+        assert main(shlex.split(audit)[1:]) == 0
+        assert main(shlex.split(clean)[1:]) == 0
+        serve, past = history.splitlines()
+        assert serve.startswith("steadyrank serve")  # it is the one that runs
+        assert main([*shlex.split(past)[1:], "--server", server.address]) == 0
+    assert "400 lists learnt from" in capsys.readouterr().out
+    client = client.replace('"http://127.0.0.1:8080", timeout=0.2', f'"{server.address}", timeout=10.0')
+    visit(client)
+    ask("curl -X PUT localhost:8080/v1/boards/front -d '{\"settle\": 0}'", server, "")  # no week to wait
+    for _ in range(20):
+        visit(client.rpartition("\n\n\n")[2], feedback)
+    assert ask(compare, server, "")["verdict"]["better"] in ("ours", "open", "theirs")
+    ask(mix, server, "")
+    for _ in range(5):
+        visit(mixed, feedback.replace("item)", "items[0])"))
+    chosen = 0
+    for _ in range(30):
+        visit(tenth)
+        chosen += names["shown"] is not None
+    assert chosen == 4  # of visitors 27 to 56
+    state, mix = (ask(line, server, "") for line in re.findall(r"`(curl (?!-X)[^`]+)`", text))
+    assert (state["impressions"], mix["verdict"]) == (visits, "open")
+    names["client"].close()
+    assert server.stop() == 0

@@ -40,6 +40,8 @@ def test_what_is_not_ready_is_said():
     assert "1.1.0, not 1.2.0" in text
     (text, *_) = complaints(project={"dependencies": ["numba>=0.61,<1", "numpy>=2.0,<3"]})
     assert "==0.60.0, outside of numba>=0.61" in text
+    (text, *_) = complaints(project={"dependencies": [], "optional-dependencies": {"x": ["redis>=5", "other>=1"]}})
+    assert "no lowest other is tried on Python 3.11" in text
 
 
 def test_the_lowest_versions_are_tried_on_every_python_that_the_classifiers_name():

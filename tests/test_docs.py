@@ -154,6 +154,14 @@ def test_every_dependency_is_explained():
         assert set(shown) <= set(needs), f"{page.name} asks for other versions than pyproject.toml"
 
 
+def test_code_on_pages_is_narrow_enough_to_be_read_without_scrolling():
+    for page in PAGES:
+        for _, block in re.findall(FENCE, page.read_text(), re.DOTALL | re.MULTILINE):
+            for line in block.splitlines():
+                whole = re.match(r"\d+ \d+ \* \* \* ", line)  # a line of cron cannot be broken
+                assert len(line) <= 100 or whole, f"{page.name}: {len(line)} characters: {line}"
+
+
 def without_code(text):
     return re.sub(r"`[^`\n]*`", "", re.sub(r"^ *```.*?^ *```", "", text, flags=re.DOTALL | re.MULTILINE))
 
@@ -390,7 +398,7 @@ def test_the_first_requests_shown_are_answered(tmp_path):
     block = next(b for _, b in re.findall(FENCE, text, re.DOTALL | re.MULTILINE) if b.startswith("curl"))
     server = Server(f"sqlite:///{tmp_path}/boards.db", tmp_path / "log").wait()
     impression, answers = "", []
-    for line in block.splitlines():
+    for line in re.sub(r"\\\n *", "", block).splitlines():
         answers.append(ask(line, server, impression))
         impression = answers[-1].get("impression", impression)
     assert "fig" in answers[1]["items"]

@@ -364,7 +364,7 @@ class Api:
         """Make a board (`items` is needed then), or change its settings.
 
         `items`: names, or what is known of each by its name, where the board has `features`. Settings of the learner
-        are answered when the log was folded again: `timeout` must allow for that.
+        are answered when all events were replayed: `timeout` must allow for that.
         """
         if "items" not in settings:
             return (yield from self._ask("PUT", _board(board), settings))
@@ -517,7 +517,7 @@ class Api:
 
     @steps
     def put_collection(self, /, collection: str, **settings: Any) -> Steps[dict[str, Any]]:
-        """Make a collection, or change its settings; of some that is answered when the log was folded again."""
+        """Make a collection, or change its settings; of some that is answered when all events were replayed."""
         return (yield from self._ask("PUT", _collection(collection), settings))
 
     @steps

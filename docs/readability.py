@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 DOCS = pathlib.Path(__file__).parent
 LONG = 2_000  # words: ten minutes
-_CODE = re.compile(r"^```.*?^```\n?|<!--.*?-->", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"^ *```.*?^ *```\n?|^::: [^\n]*|<!--.*?-->", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _WORD = re.compile(r"[A-Za-z][A-Za-z'-]*|\d[\d.,]*")
 

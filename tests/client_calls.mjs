@@ -16,6 +16,7 @@ async function call(client, [name, args, more]) {
   try {
     const result = await client[name](...args, ...(more ? [more] : []));
     if (name === "rank") return { items: result.items, fallback: result.fallback, impression: result.impression };
+    if (name === "feedback") return result.says ? result : result.outcome;
     return name === "observe" ? result.ours : (result ?? null);
   } catch (error) {
     if (error instanceof Refused) return { refused: error.code };

@@ -204,6 +204,25 @@ def test_a_list_that_leaves_while_the_page_stays_and_is_watched_twice(shop):
 
 @browser.needed
 @npm
+def test_fallbacks_are_not_watched_and_nothing_is_sent_of_them(shop):
+    with visited(shop.page("one")) as (page, errors):
+        sent = []
+        page.on("request", lambda request: sent.append(request.url))
+        watch = "beacon.watch(document.querySelector('#list'), {url: URL, board: 'b', impression: ''})"
+        watch = watch.replace("URL", json.dumps(shop.server.address))
+        page.evaluate(f"window.fallbacks = [{watch}, {watch}]")
+        assert page.evaluate("fallbacks.map((one) => one.ended)") == [True, True]
+        page.evaluate("fallbacks.forEach((one) => one.end())")
+        page.wait_for_timeout(300)
+        assert [url for url in sent if url.startswith(shop.server.address)] == []
+        assert page.evaluate("sessionStorage.length") == 0
+        page.evaluate("window.list.end()")  # the list that the server gave is watched all the same
+        wait_until(lambda: shop.answers() == 1)
+        assert errors == []
+
+
+@browser.needed
+@npm
 def test_without_consent_nothing_is_noted_sent_or_kept(shop):
     shop.agreed = "false"
     with visited(shop.page("one")) as (page, _):

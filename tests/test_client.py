@@ -30,6 +30,7 @@ THEIRS = {"items": ["a"], "fallback": True, "impression": ""}
 RANK = ["rank", ["b"], {"fallback": ["a"]}]
 CLICK = ["feedback", ["b", "i1"], {"clicked": "x"}]
 LEARNT = {"outcome": "learnt"}
+WAITS = {"outcome": "waiting", "says": "waiting, learnt 30 min after its list was shown"}
 HANG, CLOSE, DRIP = "hang", "close", "drip"
 
 
@@ -119,6 +120,8 @@ def no_bad_one(body):
 def plain(name, result):
     if isinstance(result, Ranking):
         return {"items": list(result.items), "fallback": result.fallback, "impression": result.impression}
+    if name == "feedback" and result.says:
+        return {"outcome": str(result), "says": result.says}
     return list(result.ours) if name == "observe" else result
 
 
@@ -221,6 +224,7 @@ STORIES = {
         [(429, {})] * 3, {"breaker_failures": 2}, [RANK] * 4, [THEIRS] * 3 + [OURS], 4,
     ),
     "an answer": ([], {}, [CLICK], ["learnt"], 1),
+    "an answer that waits says when it is learnt from": ([(200, WAITS)], {}, [CLICK], [WAITS], 1),
     "an answer to a fallback": ([], {}, [["feedback", ["b", ""], {"clicked": "a"}]], ["fallback"], 0),
     "an answer that the server did not take is sent again": (
         [HANG, (503, {})], {}, [CLICK, ["queued", []], ["flush", [5.0]], ["queued", []]],
@@ -488,7 +492,7 @@ def test_a_node_process_that_ends_sends_what_is_queued(tmp_path):
     script = f"""
 import {{ Client }} from "{(HERE.parent / "clients/node/client.js").as_uri()}";
 const client = new Client("{server.url}");
-console.log(await client.feedback("b", "i1", {{ clicked: "x" }}));
+console.log((await client.feedback("b", "i1", {{ clicked: "x" }})).outcome);
 """
     command = ["node", "--input-type=module", "-e", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)

@@ -14,6 +14,7 @@ import unicodedata
 import urllib.request
 from unittest import mock
 
+import numpy as np
 import pytest
 
 import steadyrank as sr
@@ -153,6 +154,14 @@ def test_every_dependency_is_explained():
         assert set(shown) <= set(needs), f"{page.name} asks for other versions than pyproject.toml"
 
 
+def test_code_on_pages_is_narrow_enough_to_be_read_without_scrolling():
+    for page in PAGES:
+        for _, block in re.findall(FENCE, page.read_text(), re.DOTALL | re.MULTILINE):
+            for line in block.splitlines():
+                whole = re.match(r"\d+ \d+ \* \* \* ", line)  # a line of cron cannot be broken
+                assert len(line) <= 100 or whole, f"{page.name}: {len(line)} characters: {line}"
+
+
 def without_code(text):
     return re.sub(r"`[^`\n]*`", "", re.sub(r"^ *```.*?^ *```", "", text, flags=re.DOTALL | re.MULTILINE))
 
@@ -203,7 +212,7 @@ def test_every_route_and_setting_of_the_service_is_explained():
 def test_every_limit_of_the_server_is_explained_with_its_default():
     from steadyrank.service.http.limits import Limits
 
-    text = (ROOT / "docs" / "operations.md").read_text()
+    text = (ROOT / "docs" / "capacity.md").read_text()
     for name, value in Limits()._asdict().items():
         assert re.search(rf"^\| `--{name.replace('_', '-')}` \| {int(value)} \|", text, re.MULTILINE), name
 
@@ -382,21 +391,19 @@ def ask(line, server, impression):
         return json.load(answer)
 
 
-@pytest.mark.parametrize("page", ["quick-start.md", "service.md"])
-def test_the_first_requests_shown_are_answered(page, tmp_path):
+def test_the_first_requests_shown_are_answered(tmp_path):
     from service_tools import Server
 
-    text = (ROOT / "docs" / page).read_text()
+    text = (ROOT / "docs" / "service.md").read_text()
     block = next(b for _, b in re.findall(FENCE, text, re.DOTALL | re.MULTILINE) if b.startswith("curl"))
     server = Server(f"sqlite:///{tmp_path}/boards.db", tmp_path / "log").wait()
     impression, answers = "", []
-    for line in block.splitlines():
+    for line in re.sub(r"\\\n *", "", block).splitlines():
         answers.append(ask(line, server, impression))
         impression = answers[-1].get("impression", impression)
     assert "fig" in answers[1]["items"]
     assert answers[2]["outcome"] == "learnt"
-    if page == "service.md":
-        assert sum(item["clicks"] for item in answers[3]["items"]) == 1
+    assert sum(item["clicks"] for item in answers[3]["items"]) == 1
     assert server.stop() == 0
 
 
@@ -449,3 +456,64 @@ def test_the_recipe_for_a_web_servers_log_makes_a_log_that_is_read(tmp_path):
     ]
     log = read([tmp_path / "clicks.csv"], {})
     assert (log.impressions.n, log.broken, int(log.impressions.bits.sum())) == (3, 0, 1)
+
+
+def path_log(path, lists=400):
+    """A click log such as the path to production begins with: who saw what, and the first click."""
+    rng, items = np.random.default_rng(0), np.array(["apple", "banana", "cherry", "fig", "kiwi", "plum"])
+    lines = ["time,client,items,clicked_item"]
+    for k in range(lists):
+        shown = rng.permutation(6)[:4]
+        clicked = next((items[i] for i in shown if rng.random() < 0.4 / (1 + i)), "")
+        lines.append(f"{1_700_000_000 + 60 * k},v{k % 50},{'|'.join(items[shown])},{clicked}")
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_every_command_of_the_path_to_production_runs_in_order(tmp_path, capsys):
+    from service_tools import Server
+    from steadyrank.cli import main
+
+    text = (ROOT / "docs" / "production.md").read_text()
+    blocks = [block for _, block in re.findall(FENCE, text, re.DOTALL | re.MULTILINE)]
+    of_nginx = ("log_format", "awk")  # the recipe has a test of its own
+    audit, clean, history, client, feedback, compare, mix, mixed, tenth = (
+        block for block in blocks if not block.startswith(of_nginx)
+    )
+    path_log(tmp_path / "clicks.csv")
+    server = Server(f"sqlite:///{tmp_path}/boards.db", tmp_path / "log").wait()
+    names, visits = {}, 0
+
+    def visit(*blocks):
+        nonlocal visits
+        visits += 1
+        names.update({"visitor": f"cookie {visits}", "request_id": f"page {visits}"})
+        names.update({"items": ["apple", "fig", "kiwi", "plum"], "item": "fig", "shown": None})
+        for block in blocks:
+            exec(block, names)
+        assert names["impression"]  # of the service, which was not away
+
+    with contextlib.chdir(tmp_path):
+        assert main(shlex.split(audit)[1:]) == 0
+        assert main(shlex.split(clean)[1:]) == 0
+        serve, past = history.splitlines()
+        assert serve.startswith("steadyrank serve")  # it is the one that runs
+        assert main([*shlex.split(past)[1:], "--server", server.address]) == 0
+    assert "400 lists learnt from" in capsys.readouterr().out
+    client = client.replace('"http://127.0.0.1:8080", timeout=0.2', f'"{server.address}", timeout=10.0')
+    visit(client)
+    ask("curl -X PUT localhost:8080/v1/boards/front -d '{\"settle\": 0}'", server, "")  # no week to wait
+    for _ in range(20):
+        visit(client.rpartition("\n\n\n")[2], feedback)
+    assert ask(compare, server, "")["verdict"]["better"] in ("ours", "open", "theirs")
+    ask(mix, server, "")
+    for _ in range(5):
+        visit(mixed, feedback.replace("item)", "items[0])"))
+    chosen = 0
+    for _ in range(30):
+        visit(tenth)
+        chosen += names["shown"] is not None
+    assert chosen == 4  # of visitors 27 to 56
+    state, mix = (ask(line, server, "") for line in re.findall(r"`(curl (?!-X)[^`]+)`", text))
+    assert (state["impressions"], mix["verdict"]) == (visits, "open")
+    names["client"].close()
+    assert server.stop() == 0

@@ -73,6 +73,22 @@ def test_lists_are_cut_sent_in_parts_and_chosen_by_board(server, send, monkeypat
     assert "the log has no board 'y'; --of NAME says which to take: short, x" in said.err
 
 
+def test_lists_of_a_clean_log_are_taken_by_their_weight_and_the_same_ones_again(server, tmp_path, capsys):
+    weight = [1.0] * 100 + [0.5] * 200 + [0.0] * 100
+    rows = {"items": [["a", "b"]] * 400, "clicked": [["a"]] * 200 + [["b"]] * 200, "weight": weight}
+    pl.DataFrame(rows).write_parquet(tmp_path / "clean.parquet")
+    make(server, "weighed")
+    command = ["history", "weighed", str(tmp_path / "clean.parquet"), "--server", server.address]
+    assert main(command) == 0
+    taken = counts(server, "weighed")["a"][0]
+    assert 165 <= taken <= 235  # 100 and half of 200, within five standard deviations
+    assert f"; {400 - taken} left out, by their weight or" in capsys.readouterr().out
+    assert main(command) == 0
+    assert f"0 lists learnt from, {taken} known before" in capsys.readouterr().out
+    assert main([*command, "--seed", "1", "--dry-run"]) == 0
+    assert f"; {400 - taken} left out" not in capsys.readouterr().out  # another seed, another choice
+
+
 def test_bad_logs_are_refused_before_anything_is_sent(server, send, monkeypatch):
     make(server, "bad")
     good = [{"items": ["a", "b"], "clicked": "a"}] * 5_000

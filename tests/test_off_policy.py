@@ -1,5 +1,6 @@
 """Estimates of what another ranker would have got: by hand, and right on average over every list and click."""
 
+import argparse
 import itertools
 import json
 
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyrank.cli import main
+from steadyrank.cli.logs import add_options
 from steadyrank.comparison import off_policy as op
 from steadyrank.comparison.ranker_comparison import Row, compare, lists_of
 
@@ -403,3 +405,16 @@ def test_a_file_that_cannot_be_compared_is_refused(line, words, tmp_path, capsys
     path.write_text(f'{{"items": ["a", "b"], "clicked": null}}\n{line}\n')
     assert main(["compare-rankers", str(path), "--learner", "CascadeTS"]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_what_says_how_to_read_is_refused_where_lists_say_it_themselves(tmp_path, capsys):
+    path = tmp_path / "lists.jsonl"
+    path.write_text('{"items": ["a", "b"], "clicked": null}\n' * 2)
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    options = [action for action in parser._actions if action.option_strings and action.dest != "help"]
+    assert len(options) > 10
+    for action in options:
+        (name,), value = action.option_strings, str((action.choices or ["2%"])[0])
+        assert main(["compare-rankers", str(path), name, value]) == 2
+        assert f"{name} {value} has no effect" in capsys.readouterr().err

@@ -75,7 +75,7 @@ NOT_FROM_EVIDENCE = {
             "bench/silence.py",
         ),
     ],
-    "operations.md": [
+    "capacity.md": [
         ("| board | bytes an item | most items in 2 GiB |", "timing: bench/live.py"),
         (
             "| `python bench/boards.py` | in memory "

@@ -10,6 +10,7 @@ import tomllib
 import zipfile
 
 import pytest
+from hatchling.builders.sdist import SdistBuilder
 
 ROOT = pathlib.Path(__file__).parent.parent
 RELEASE = runpy.run_path(str(ROOT / "deploy" / "release.py"))
@@ -39,11 +40,19 @@ def test_what_is_not_ready_is_said():
     assert "1.1.0, not 1.2.0" in text
     (text, *_) = complaints(project={"dependencies": ["numba>=0.61,<1", "numpy>=2.0,<3"]})
     assert "==0.60.0, outside of numba>=0.61" in text
+    (text, *_) = complaints(project={"dependencies": [], "optional-dependencies": {"x": ["redis>=5", "other>=1"]}})
+    assert "no lowest other is tried on Python 3.11" in text
 
 
 def test_the_lowest_versions_are_tried_on_every_python_that_the_classifiers_name():
     named = {text.rpartition(" ")[2] for text in PROJECT["classifiers"] if text.count("::") == 2 and "3." in text}
     assert named <= set(RELEASE["LOWEST"])
+
+
+def test_the_sdist_has_everything_that_its_tests_read():
+    packed = {file.relative_path for file in SdistBuilder(str(ROOT)).recurse_included_files()}
+    read = [path for pattern in SCHEMAS.values() for path in ROOT.glob(pattern)] + [ROOT / ".ci" / "run"]
+    assert {str(path.relative_to(ROOT)) for path in read} <= packed
 
 
 def test_wheels_that_differ_are_told_apart(tmp_path):

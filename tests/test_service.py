@@ -167,7 +167,7 @@ async def test_answers_enter_in_impression_order_when_their_time_is_over(url):
         shown = [await local.rank() for _ in range(6)]
         first = await local.answer(shown[4], clicked=shown[4]["items"][0])
         assert first["outcome"] == "waiting"
-        assert first["says"].startswith("waiting, learnt in ")
+        assert first["says"].startswith("waiting, learnt ")
         assert (await local.answer(shown[1], clicked=None))["outcome"] == "waiting"
         await local.quiet()
         assert local.worker.boards["b"].board.learner_state.looks.sum() == 0
@@ -787,4 +787,4 @@ def test_events_are_read_as_they_were_written():
     [(0.5, "0.5 s"), (90, "90 s"), (120, "2 min"), (1800, "30 min"), (7200, "2 h"), (86400, "24 h")],
 )
 def test_how_long_an_answer_waits_is_said(seconds, words):
-    assert waits(seconds).startswith(f"waiting, learnt in {words} (settle)")
+    assert waits(seconds).startswith(f"waiting, learnt {words} after its list was shown (settle)")

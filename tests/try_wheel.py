@@ -1,7 +1,8 @@
 """Try a wheel as a stranger would: python tests/try_wheel.py dist/steadyrank-*.whl [--constraints FILE].
 
 Installs it with its base dependencies only, into an environment outside of the checkout, and runs there what the
-README and the quick start show. Then its extras, of which it serves one request and audits one log.
+README and the quick start show. Then its extras, of which it serves one request,
+audits one log, and imports what needs servers of others.
 """
 
 import argparse
@@ -21,6 +22,10 @@ NEEDS = {  # commands that need an extra, and which
     "compare own.py": "report", "profile build movielens --from . --out x.json": "report",
     "audit log.csv": "report",
 }  # fmt: skip
+MODULES = {  # what stands on an extra that needs a server of others to do anything
+    "kafka": "steadyrank.streams.kafka", "redis": "steadyrank.streams.redis", "postgres": "psycopg",
+    "otel": "opentelemetry.sdk.trace, opentelemetry.exporter.otlp.proto.http.trace_exporter",
+}  # fmt: skip
 
 
 def main() -> None:
@@ -39,7 +44,8 @@ def main() -> None:
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         run([*install, "-c", limits, wheel], folder, clean)
         try_it(folder, python, clean)
-        run([*install, "-c", limits, f"steadyrank[report,service] @ {wheel.as_uri()}"], folder, clean)
+        extras = ",".join(("report", "service", *MODULES))
+        run([*install, "-c", limits, f"steadyrank[{extras}] @ {wheel.as_uri()}"], folder, clean)
         try_extras(folder, python, clean)
     print(f"{wheel.name}: installed and tried in an empty environment")
 
@@ -71,7 +77,10 @@ def try_it(folder: pathlib.Path, python: pathlib.Path, clean: dict[str, str]) ->
 
 
 def try_extras(folder: pathlib.Path, python: pathlib.Path, clean: dict[str, str]) -> None:
-    """An audit of a small log, and a server that says it is ready."""
+    """What talks to others is imported; an audit of a small log, and a server that says it is ready."""
+    run([python, "-c", "\n".join(f"import {name}" for name in MODULES.values())], folder, clean)
+    versions = run([python, "-m", "pip", "list", "--format", "freeze", "--disable-pip-version-check"], folder, clean)
+    print("with extras:", ", ".join(versions.split()))
     steadyrank = python.parent / "steadyrank"
     rows = [f"{'b|a' if i % 2 else 'a|b'},{i % 3 // 2}" for i in range(300)]
     (folder / "log.csv").write_text("\n".join(["items,clicked", *rows]) + "\n")

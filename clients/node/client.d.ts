@@ -63,6 +63,13 @@ export interface Answer {
   client?: string;
 }
 
+export interface Answered {
+  /** learnt, waiting, late, duplicate; queued: it is sent in the background; fallback: there was nothing to answer. */
+  outcome: string;
+  /** Of an answer that waits, when it is learnt from; else empty. */
+  says: string;
+}
+
 export interface Observed {
   outcome: string;
   impression: string;
@@ -85,8 +92,7 @@ export class Client {
   /** How many queued answers were never counted: refused by the server, or too many waited. */
   readonly lost: number;
   rank(board: string, options?: RankOptions): Promise<Ranking>;
-  /** learnt, waiting, late, duplicate; queued: it is sent in the background; fallback: there was nothing to answer. */
-  feedback(board: string, impression: string, answer?: Answer & { wait?: boolean }): Promise<string>;
+  feedback(board: string, impression: string, answer?: Answer & { wait?: boolean }): Promise<Answered>;
   /** Report a list that another ranker showed, once for each `id`. */
   observe(board: string, id: string, items: readonly string[], more?: Answer & Record<string, unknown>): Promise<Observed>;
   /** Report what came of a click, once for each `id`: learnt, waiting, unheard or duplicate. */

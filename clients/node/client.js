@@ -88,11 +88,12 @@ export class Client {
 
   async feedback(board, impression, { wait = true, ...answer } = {}) {
     const path = this.#path(board, "feedback");
-    if (!impression) return "fallback";
+    if (!impression) return { outcome: "fallback", says: "" };
     if (!wait && !this.#most) throw new TypeError("wait: false needs a queue: this client has queue 0 or tries");
     if (wait && !this.#queue.length) {
       try {
-        return (await this.#ask(path, { impression, ...answer }, this.#quick(), board)).outcome;
+        const { outcome, says = "" } = await this.#ask(path, { impression, ...answer }, this.#quick(), board);
+        return { outcome, says };
       } catch (error) {
         if (!this.#most || !(error instanceof Away || (error instanceof Refused && error.code >= 500))) throw error;
       }
@@ -103,7 +104,7 @@ export class Client {
     }
     this.#queue.push({ board, impression, ...answer });
     this.#delivery ??= this.#deliver();
-    return "queued";
+    return { outcome: "queued", says: "" };
   }
 
   async observe(board, id, items, more = {}) {

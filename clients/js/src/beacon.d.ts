@@ -2,7 +2,7 @@ export interface WatchOptions {
   /** Address of the server, such as `https://rank.example`. */
   url: string;
   board: string;
-  /** The id that came with the list, from `rank` or `observe`. */
+  /** The id that came with the list, from `rank` or `observe`; empty for a fallback, which is not watched. */
   impression: string;
   /** Who looks, where the board has `bind_client`. */
   client?: string;
@@ -19,7 +19,7 @@ export interface WatchOptions {
 }
 
 export interface Watched {
-  /** Whether the answer was sent, or is being sent. */
+  /** Whether the answer was sent, or is being sent, or there is none to send. */
   readonly ended: boolean;
   /** Send the answer now: where a list leaves the page and the page stays. */
   end(): void;

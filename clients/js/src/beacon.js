@@ -1,13 +1,13 @@
 // Reports which places of a list were in view and which were clicked. README.md says how.
-const KEPT = "steadyrank-beacon";
+const KEY = "steadyrank-beacon";
 const AGAIN = [408, 429, 500, 502, 503, 504];
-const lists = new Map(); // by impression: each is answered once
+const lists = new Map([["", { ended: true, end() {} }]]); // by impression: each is answered once, a fallback never
 
 function stored(change) {
   try {
-    const all = change(JSON.parse(sessionStorage.getItem(KEPT) || "[]"));
-    if (all.length) sessionStorage.setItem(KEPT, JSON.stringify(all.slice(-50)));
-    else sessionStorage.removeItem(KEPT);
+    const all = change(JSON.parse(sessionStorage.getItem(KEY) || "[]"));
+    if (all.length) sessionStorage.setItem(KEY, JSON.stringify(all.slice(-50)));
+    else sessionStorage.removeItem(KEY);
     return all;
   } catch {
     return []; // no storage: what cannot be delivered now is lost

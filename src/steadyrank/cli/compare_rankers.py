@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..click_logs.formats.fields import opened
 from .choices import need_report, parse_choice
-from .logs import add_options, board_of, read_log, whole_lists
+from .logs import add_options, board_of, given_options, read_log, whole_lists
 
 if TYPE_CHECKING:
     from ..comparison.off_policy import Interval
@@ -73,6 +73,7 @@ def _run(options: argparse.Namespace) -> None:
 def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
     """The lists with their answers, oldest first."""
     if all(map(_as_observed, options.logs)):
+        _refuse_unused(options)
         return [row for path in options.logs for row in _read(path)]
     need_report("polars")
     log = read_log(options)
@@ -91,6 +92,13 @@ def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
             raise ValueError(f"row {log.row[i]} of the log: {error}") from None
         rows.append(row)
     return rows
+
+
+def _refuse_unused(options: argparse.Namespace) -> None:
+    """Refuse what says how a log is to be read, where its lines say all of it themselves."""
+    for name, value in given_options(options):
+        lines = "has lists as `observe` takes them, one a line, with names of their own for everything"
+        raise ValueError(f"{name} {value} has no effect: {options.logs[0]} {lines}; leave it out")
 
 
 def _as_observed(path: pathlib.Path) -> bool:

@@ -18,7 +18,7 @@ from ..core.progress import Progress
 from ..core.refusals import Refused
 from ..core.settings import closest
 from .choices import need_report
-from .logs import add_options, board_of, lists_of, read_log
+from .logs import LEFT_OUT, add_options, board_of, kept_by_weight, lists_of, read_log
 
 if TYPE_CHECKING:
     from ..click_logs.click_log import ClickLog
@@ -37,7 +37,8 @@ def add(commands: Any) -> None:
         help="a board learns from past click logs",
         description="Send the lists of a click log to a board of a running server, oldest first, as past clicks. "
         "Logs are read as by `steadyrank audit`; everything is checked before anything is sent; what was sent before "
-        "has no effect. The key of an admin, if the server has keys, is read from --key-file or STEADYRANK_KEY.",
+        "has no effect. A column `weight`, as `audit --clean` writes it, is the chance that a list is taken. The key "
+        "of an admin, if the server has keys, is read from --key-file or STEADYRANK_KEY.",
         epilog="example: steadyrank history front export.jsonl --format ga4",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
@@ -53,6 +54,7 @@ def add(commands: Any) -> None:
     sub.add_argument("--make", action="store_true", help=words)
     words = "with --make: places of a list of the new board; if left out, of the longest list in the log"
     sub.add_argument("--length", type=int, default=None, metavar="PLACES", help=words)
+    sub.add_argument("--seed", type=int, default=0, help="of the chance by which lists with a weight are taken")
     sub.add_argument("--dry-run", action="store_true", help="read and check, say what would be sent, and stop")
     sub.set_defaults(run=_run)
 
@@ -74,14 +76,14 @@ def _run(options: argparse.Namespace) -> int:
         visits = PastVisits(log, board, options)
         rows: list[dict[str, Any]] = [
             {"items": names, "clicks": bits, "examined": len(names), **visits.of(i)}
-            for i, names, bits in lists_of(log, int(board["length"]), which)
+            for i, names, bits in lists_of(log, int(board["length"]), which, kept_by_weight(options, log))
         ]
         _check(rows, present)
         items = len(_items_of(rows))
         clicks = sum(any(row["clicks"]) for row in rows)
         left_out = int((log.board == which).sum()) - len(rows)
         words = f"{len(rows):,} lists of {items:,} items, {clicks:,} with a click, for board {options.board}"
-        words += f"; {left_out:,} left out that begin below the first place or show an item twice" if left_out else ""
+        words += f"; {left_out:,} left out{LEFT_OUT}" if left_out else ""
         print("\n".join([*log.notes, *visits.notes, words]))
         if not options.dry_run:
             if fresh:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..click_logs.click_log import ClickLog
-    from ..core.arrays import Floats
+    from ..core.arrays import Bools, Floats
 
 COLUMNS = {
     "items": "the list shown (one row an impression)",
@@ -21,6 +21,8 @@ COLUMNS = {
 }
 VALUE = "what came of it, such as the price paid: above 0 is an outcome"
 AGENT = "what a visitor says of itself: declared crawlers and AI agents are set apart"
+MOST_BROKEN = "1%"
+LEFT_OUT = ", by their weight or because they show an item twice or begin further down"
 WEIGHT = "weight"  # the column that `steadyrank audit --clean` writes
 
 
@@ -38,6 +40,16 @@ def share(name: str, text: str) -> float:
 def how_to_read(options: argparse.Namespace) -> dict[str, Any]:
     """What options say of how a log is to be read, beside its columns."""
     return {name: getattr(options, name) for name in ("first_position", "time_format", "format")}
+
+
+def given_options(options: argparse.Namespace) -> Iterator[tuple[str, Any]]:
+    """What options of `add_options` were given, as on the command line, with their values."""
+    columns = ("board_column" if name == "board" else name for name in COLUMNS)
+    for name in (*columns, "of", "first_position", "time_format", "format"):
+        if getattr(options, name) is not None:
+            yield f"--{name.replace('_', '-')}", getattr(options, name)
+    if options.most_broken != MOST_BROKEN:
+        yield "--most-broken", options.most_broken
 
 
 def add_options(sub: argparse.ArgumentParser, several_boards: bool = False) -> None:
@@ -59,7 +71,7 @@ def add_options(sub: argparse.ArgumentParser, several_boards: bool = False) -> N
     sub.add_argument("--time-format", default=None, metavar="FORMAT", help=words)
     words = "plain, or ubi, ga4, personalize, dsjson, metarank, sessions, events"
     sub.add_argument("--format", default=None, metavar="NAME", help=words)
-    sub.add_argument("--most-broken", default="1%", metavar="SHARE", help="rows that may be unusable")
+    sub.add_argument("--most-broken", default=MOST_BROKEN, metavar="SHARE", help="rows that may be unusable")
 
 
 def read_log(options: argparse.Namespace) -> "ClickLog":
@@ -88,7 +100,18 @@ def board_of(log: "ClickLog", wanted: str | None, like: str | None = None) -> in
     return names.index(name)
 
 
-def weights_of(paths: Sequence[pathlib.Path], log: "ClickLog") -> "Floats | None":
+def kept_by_weight(options: argparse.Namespace, log: "ClickLog") -> "Bools | None":
+    """Which impressions are taken, each with its weight as its chance; None: all, for the log has no weights.
+
+    The chance is of `--seed`, and the same log is thinned alike each time.
+    """
+    import numpy as np
+
+    weights = _weights_of(options.logs, log)
+    return None if weights is None else np.random.default_rng(options.seed).random(weights.size) < weights
+
+
+def _weights_of(paths: Sequence[pathlib.Path], log: "ClickLog") -> "Floats | None":
     """The weight of each impression, where Parquet files have a column of them; None where no file has."""
     import numpy as np
     import polars as pl
@@ -102,7 +125,7 @@ def weights_of(paths: Sequence[pathlib.Path], log: "ClickLog") -> "Floats | None
         return None
     if len(weighted) < len(paths):
         other = next(path for path in paths if path not in weighted)
-        raise ValueError(f"{weighted[0]} has weights and {other} has none: replay them apart, or drop the column")
+        raise ValueError(f"{weighted[0]} has weights and {other} has none: read them apart, or drop the column")
     column = pl.concat([frame[WEIGHT].cast(pl.Float64) for frame, _ in read_blocks(paths, [WEIGHT], gaps=False)])
     weights: Floats = column.to_numpy()[log.row]
     if not bool(np.all((weights >= 0.0) & (weights <= 1.0))):

@@ -5,7 +5,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from .choices import need_report, parse_choice
-from .logs import add_options, board_of, lists_of, read_log, weights_of
+from .logs import LEFT_OUT, add_options, board_of, kept_by_weight, lists_of, read_log
 
 if TYPE_CHECKING:
     from ..click_logs.click_log import ClickLog
@@ -54,9 +54,7 @@ def _run(options: argparse.Namespace) -> None:
     board = board_of(log, options.of)
     longest = int(np.diff(log.impressions.first).max())
     length = longest if options.length is None else whole("--length", options.length, 1, 10_000)
-    weights = weights_of(options.logs, log)
-    kept = None if weights is None else np.random.default_rng(options.seed).random(weights.size) < weights
-    rows = [(names, bits) for _, names, bits in lists_of(log, length, board, kept)]
+    rows = [(names, bits) for _, names, bits in lists_of(log, length, board, kept_by_weight(options, log))]
     if not rows:
         raise ValueError("no list of the log begins at the first place and has different items: nothing to replay")
     rankers = _learnt(rows, length, choices, options.seed)
@@ -98,7 +96,7 @@ def _tell(
             json.dumps({"lists": len(rows), "clicked": clicked, "left_out": left_out, "learners": learners}, indent=2)
         )
         return
-    words = f"; {left_out:,} left out, by their weight or because they show an item twice or begin further down"
+    words = f"; {left_out:,} left out{LEFT_OUT}"
     print("\n".join([*log.notes, f"{len(rows):,} lists, {clicked:,} with a click{words if left_out else ''}"]))
     for name, items in lists.items():
         share = doubted[name]

@@ -27,7 +27,7 @@ def add(commands: Any) -> None:
     sub.add_argument("--profile", default="synthetic-spread", help="a name of `steadyrank profiles`, or a built file")
     sub.add_argument("--mapping", default=None, help="from ratings to attraction; `steadyrank profiles` lists them")
     sub.add_argument("--adversary", default="Honest", help="NAME or NAME:setting=value,...")
-    sub.add_argument("--schedule", default="front", help="when it acts: front, spread, late, bursts, ramp")
+    sub.add_argument("--schedule", default="front", help="when it acts: front, spread, late, bursts, ramp, swing")
     sub.add_argument("--budget", help="rounds it may corrupt: a number, or a share such as 10%%")
     sub.add_argument("--users", default="Cascade", help="NAME or NAME:setting=value,...")
     sub.add_argument("--guard", default="Anyone", help="NAME or NAME:setting=value,...; `steadyrank guards`")

@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar
 
 from ..core.refusals import Refused
-from .api import Api, Observed, Ranking
+from .api import Api, Observed, Outcome, Ranking
 from .patience import Send, Steps, log
 from .wire import Address, ResponseReader, StaleConnection
 
-__all__ = ["AsyncClient", "Client", "Observed", "Ranking", "Refused"]
+__all__ = ["AsyncClient", "Client", "Observed", "Outcome", "Ranking", "Refused"]
 
 _T = TypeVar("_T")
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]

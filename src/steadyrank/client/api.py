@@ -51,6 +51,18 @@ class Observed:
     ours: tuple[str, ...]  # what the board would have shown
 
 
+class Outcome(str):
+    """What became of an answer, a word; `says` has the server's sentence on it, empty where there is none."""
+
+    says: str
+
+    def __new__(cls, word: str, says: str = "") -> "Outcome":
+        """The word, with the sentence beside it."""
+        outcome = super().__new__(cls, word)
+        outcome.says = says
+        return outcome
+
+
 class steps(Generic[P, T]):
     """A method that describes its steps: `Client` returns what they come to, `AsyncClient` a coroutine of it."""
 
@@ -237,9 +249,10 @@ class Api:
         examined: int | None = None,
         client: str | None = None,
         wait: bool = True,
-    ) -> Steps[str]:
+    ) -> Steps[Outcome]:
         """Answer an impression: the item clicked or None, or a bit a place; learnt, waiting, late or duplicate.
 
+        What is returned is this word; of one that waits, its `says` tells when it is learnt from.
         "queued": the server did not answer in time, or earlier answers are still to be sent; this one is sent in the
         background, and counts once. `wait=False` queues it without asking. "fallback": the list was the caller's own,
         and there is nothing to answer. `client`: who answers; needed where the board has `bind_client`.
@@ -250,20 +263,20 @@ class Api:
         body |= _answer(clicked, clicks, examined)
         request = Request("POST", f"{_board(board)}/feedback", body, board=board)
         if not impression:
-            return "fallback"
+            return Outcome("fallback")
         if not wait and not self._queue.most:
             raise ValueError("wait=False needs a queue: this client has none, for it has queue=0 or tries")
         if wait and not self.queued:
             try:
                 got = yield from ask(request, self._quick, self._address.name)
-                return str(got["outcome"])
+                return Outcome(got["outcome"], got.get("says", ""))
             except (ConnectionError, Refused) as error:
                 if not self._queue.most or (isinstance(error, Refused) and error.code < 500):
                     raise
                 log.info("an answer is queued: %s", error)
         if self._queue.add({"board": board, **body}):
             self._begin_to_deliver()
-        return "queued"
+        return Outcome("queued")
 
     @steps
     def observe(
@@ -351,7 +364,7 @@ class Api:
         """Make a board (`items` is needed then), or change its settings.
 
         `items`: names, or what is known of each by its name, where the board has `features`. Settings of the learner
-        are answered when the log was folded again: `timeout` must allow for that.
+        are answered when all events were replayed: `timeout` must allow for that.
         """
         if "items" not in settings:
             return (yield from self._ask("PUT", _board(board), settings))
@@ -504,7 +517,7 @@ class Api:
 
     @steps
     def put_collection(self, /, collection: str, **settings: Any) -> Steps[dict[str, Any]]:
-        """Make a collection, or change its settings; of some that is answered when the log was folded again."""
+        """Make a collection, or change its settings; of some that is answered when all events were replayed."""
         return (yield from self._ask("PUT", _collection(collection), settings))
 
     @steps

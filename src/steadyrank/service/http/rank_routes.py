@@ -408,7 +408,7 @@ def outcome_of(outcome: str, settle: float | None) -> FeedbackOut:
 
 
 def waits(seconds: float) -> str:
-    """When an answer is learnt from that waits as long as this from when its list was shown."""
+    """When an answer is learnt from that waits until its list was shown so long ago."""
     words = (
         f"{seconds:g} s"
         if seconds < 120
@@ -416,7 +416,7 @@ def waits(seconds: float) -> str:
         if seconds < 7200
         else f"{seconds / 3600:.0f} h"
     )
-    return f"waiting, learnt in {words} (settle): until then items show no look or click of it"
+    return f"waiting, learnt {words} after its list was shown (settle): until then items show no look or click of it"
 
 
 async def feedback_batch(call: Call) -> BatchOut:

@@ -153,6 +153,20 @@ def test_what_is_taken_back_leaves_no_trace_but_its_delay():
 
 
 @pytest.mark.interpreted
+def test_outcomes_of_clicks_before_the_first_report_tell_values_alone():
+    """Clicks count from the first report on; what came of earlier ones says what is paid, not how often."""
+    values = click_values.ClickValues.create(2, 3)
+    for t in range(1, 101):
+        click_values.add_click(values, 0, t)
+        if t == 60:
+            click_values.add_outcome(values, 0, 20, t, 0.0, 8.0)
+    assert (values.clicks[0], values.bought[0], values.outcomes[0], values.total[0]) == (40, 0, 1, 8.0)
+    click_values.add_outcome(values, 0, 70, 100, 0.0, 2.0)
+    click_values.add_outcome(values, 0, 20, 100, 8.0, 0.0)
+    assert (values.clicks[0], values.bought[0], values.outcomes[0], values.total[0]) == (40, 1, 1, 2.0)
+
+
+@pytest.mark.interpreted
 @pytest.mark.parametrize("lost", [0.0, 0.1])
 def test_late_outcomes_are_not_zeros(lost):
     """5,000 clicks in as many rounds, every fourth leads to an outcome 1,000 rounds later on average, some are lost.

@@ -1,13 +1,15 @@
 """What comes of clicks, reported to a ranker: once each, in any order, put right, taken back, saved."""
 
 import itertools
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 import steadyrank as sr
-from steadyrank.core.contract import memory
+from steadyrank.core.contract import ANSWER, NOTE_EXTRA, Visit, memory
 from steadyrank.core.refusals import Refused
+from steadyrank.live.gate import CLIENT
 from steadyrank.live.outcomes import Outcomes
 
 ITEMS = ["apple", "banana", "cherry", "fig", "grape"]
@@ -165,6 +167,80 @@ def test_what_a_guard_takes_back_takes_its_outcomes_along():
     assert book.add(4, 7, 2, 5.0, True) == "unheard"
     book.forget(4, [7])
     assert told == [(7, 4, 5, 0.0, 3.0), (7, 4, 5, 3.0, 0.0)]
+
+
+@pytest.mark.interpreted
+def test_two_visits_of_one_round_count_what_came_of_their_clicks_once():
+    """The book alone: told once however many visits heard, until the last of them is taken back."""
+    told = []
+    book = Outcomes(lambda *of: told.append(of))
+    book.click(4, [7], True)
+    assert book.add(4, 7, 1, 3.0, True) == "learnt"
+    book.click(4, [7], True)
+    book.click(4, [7], False)
+    assert told == [(7, 4, 4, 0.0, 3.0)]
+    kept = Outcomes(lambda *of: told.append(of))
+    kept.restore(book.arrays())
+    kept.forget(4, [7])
+    assert kept.add(4, 7, 2, 5.0, True) == "learnt"
+    kept.forget(4, [7])
+    assert kept.add(4, 7, 3, 5.0, True) == "unheard"
+    assert told == [(7, 4, 4, 0.0, 3.0), (7, 4, 4, 3.0, 8.0), (7, 4, 4, 8.0, 0.0)]
+
+
+class TakesAllBack(NamedTuple):
+    """Hears everybody, and takes the visit before back."""
+
+    last: np.ndarray  # item, round
+    places: np.ndarray
+
+    live = True
+
+    @classmethod
+    def create(cls, problem):
+        return cls(np.zeros(2, np.int64), np.zeros(problem.length, np.int64))
+
+    def admit(self, visit, ranking, note, clicks, examined):
+        return True
+
+    def observe(self, t, ranking):
+        self.last[0], self.last[1] = 1, t
+        self.places[: ranking.size] = ranking
+
+    def retract(self, ranking, note, clicks):
+        size = int(self.last[0]) * self.places.size
+        ranking[:size] = self.places[:size]
+        clicks[:size] = np.arange(size) == 1
+        self.last[0] = 0
+        return int(self.last[1]), 0, size, size
+
+
+@pytest.mark.interpreted
+def test_what_is_taken_back_is_what_was_clicked():
+    """A visit that showed an item without a click on it goes: another visit's click of that round stays."""
+    one = ranker(guard=TakesAllBack)
+    state = one._learner_state
+    clicks = np.array([True, False, False]), np.array([False, True, False])
+    note = np.zeros(3 + NOTE_EXTRA)
+    for bits in clicks:
+        state.learn(Visit(9), np.array([0, 1, 2]), note.copy(), bits, 3, ANSWER)
+    for item in (0, 1):
+        assert state.outcomes.add(9, item, 1, 2.0, True) == "learnt"
+    state.gate.posts[0].guards[CLIENT].observe(9, np.array([0, 1, 2]))
+    state.learn(Visit(10), np.array([3]), note.copy(), np.array([False]), 1, ANSWER)
+    assert sums(one) == {"apple": (1, 2.0), "banana": (0, 0.0), "cherry": (0, 0.0), "fig": (0, 0.0), "grape": (0, 0.0)}
+
+
+@pytest.mark.interpreted
+def test_a_click_that_is_forgotten_is_not_called_unheard():
+    """Users who click several places: more clicks than lists are remembered, so some go before their lists do."""
+    one = ranker(most_open=2)
+    shown = one.rank()
+    one.feedback(shown.id, clicks=[1, 1, 1])
+    with pytest.raises(Refused, match="most_open") as refused:
+        one.outcome(shown.id, shown.items[0], 1.0, id="a")
+    assert refused.value.code == 410
+    assert one.outcome(shown.id, shown.items[2], 1.0, id="a") == "learnt"
 
 
 @pytest.mark.interpreted

@@ -109,8 +109,27 @@ async def test_what_a_label_calls_fraud_brings_nothing(url):
         await until(lambda: sum(n for n, _ in sums(local).values()) == 1)
         await local.quiet()
         assert (await report(local, shown[0], shown[0]["items"][0], 1.0, "more"))["outcome"] == "unheard"
+        later = await local.rank()
+        await local.ask("POST", "boards/b/labels", {"start": 1, "end": 4, "label": "fraud"})
+        await local.quiet()
+        await local.answer(later, clicked=later["items"][0])
+        assert (await report(local, later, later["items"][0], 1.0, "x"))["outcome"] == "unheard"
         digest = local.digest()
     assert replayed(url) == digest
+
+
+async def test_what_was_not_clicked_brings_nothing_however_often_it_is_reported(url):
+    """One outcome comes before the answer, which has no click on its item: later ones are refused."""
+    async with serving(url) as local:
+        await local.board(goal="value", settle=0)
+        shown = await local.rank()
+        clicked, other = shown["items"][:2]
+        assert (await report(local, shown, other, 1.0, "early"))["outcome"] == "waiting"
+        await local.answer(shown, clicked=clicked)
+        for id_ in ("early", "later"):
+            await report(local, shown, other, 1.0, id_, 409)
+        assert (await report(local, shown, clicked, 1.0, "a"))["outcome"] == "learnt"
+        assert sums(local) == {clicked: (1, 1.0)}
 
 
 def test_after_a_kill_outcomes_are_there_once(tmp_path, url):

@@ -138,7 +138,7 @@ class Board:
         if book is None:
             raise Refused(409, NO_OUTCOMES)
         told: str
-        if book.knows(event.round, event.slot):
+        if event.key not in self.impressions.numbers and book.knows(event.round, event.slot):
             told = book.add(event.round, event.slot, event.number, event.amount, False)
         else:
             try:

@@ -228,7 +228,13 @@ def test_what_is_taken_back_is_what_was_clicked():
         assert state.outcomes.add(9, item, 1, 2.0, True) == "learnt"
     state.gate.posts[0].guards[CLIENT].observe(9, np.array([0, 1, 2]))
     state.learn(Visit(10), np.array([3]), note.copy(), np.array([False]), 1, ANSWER)
-    assert sums(one) == {"apple": (1, 2.0), "banana": (0, 0.0), "cherry": (0, 0.0), "fig": (0, 0.0), "grape": (0, 0.0)}
+    assert sums(one) == {
+        "apple": (1, 2.0),
+        "banana": (0, 0.0),
+        "cherry": (0, 0.0),
+        "fig": (0, 0.0),
+        "grape": (0, 0.0),
+    }
 
 
 @pytest.mark.interpreted
@@ -271,7 +277,7 @@ def test_items_that_come_later_are_learnt_of_and_retired_ones_make_room():
 
 
 @pytest.mark.interpreted
-def test_rules_hold_but_boosts_are_refused():
+def test_rules_hold_and_boosts_are_factors_on_what_clicks_are_worth():
     one = ranker(seed=2)
     for each in clicked(one, 30):
         one.outcome(each.id, each.items[0], 2.0, id="a")
@@ -280,5 +286,30 @@ def test_rules_hold_but_boosts_are_refused():
         assert shown[1] == "fig"
         assert "apple" not in shown
         assert len(set(shown)) == 3
-    with pytest.raises(Refused, match="boosts"):
-        one.rank(rules={"boosts": {"fig": 2.0}})
+    first = {factor: sum(one.rank(rules={"boosts": {"fig": factor}}).items[0] == "fig" for _ in range(40))
+             for factor in (0.1, 10.0)}  # fmt: skip
+    assert first[0.1] <= 2
+    assert first[10.0] >= 36
+    with pytest.raises(Refused, match="boosts need a learner that says what clicks are worth, which Own does not"):
+        sr.Ranker(ITEMS, 3, Own, settings={"goal": "value"}).rank(rules={"boosts": {"fig": 2.0}})
+
+
+class Own(NamedTuple):
+    """A learner of somebody's own that takes outcomes, and does not say what it makes of them."""
+
+    length: int
+
+    live = True
+
+    @classmethod
+    def create(cls, problem, *, goal="click"):
+        return cls(problem.length)
+
+    def rank(self, visit, allowed, ranking, note, rng):
+        ranking[:] = np.flatnonzero(allowed)[: ranking.size]
+
+    def update(self, visit, ranking, note, clicks, examined):
+        pass
+
+    def outcome(self, item, shown, t, before, after):
+        pass

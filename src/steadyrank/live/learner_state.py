@@ -18,6 +18,7 @@ from ..core.segments import REST, SEGMENT, segment_at
 from ..core.settings import real, whole
 from ..core.views import View
 from ..learners import ALL as LEARNERS
+from ..learners.steady.arranged import ValuedItems, makes_valued_lists, valued_items
 from .answers import check_item
 from .features import NO_FEATURES, FeatureSpace, Values, check_suited
 from .gate import NO_GUARD, Gate, Guarding
@@ -301,6 +302,28 @@ class LearnerState:
         allowed[slots] = True
         ranking, _ = self._rank_allowed(allowed, self._with_features(visit), size, rng)
         return list(ranking.tolist())
+
+    @property
+    def knows_worth(self) -> bool:
+        """Whether the learner says what clicks are worth, so that lists under rules can be made by that."""
+        return makes_valued_lists(self.learner)
+
+    def valued(
+        self, out: Ints, visit: Visit, some: Ints | None, more: Ints, wanted: int, rng: np.random.Generator
+    ) -> ValuedItems | None:
+        """What lists of items that are known well can be made of where value is the goal, and the items in `more`.
+
+        Among `some` slots if given, without those in `out`. None if the learner does not say what clicks are worth.
+        """
+        if not self.knows_worth:
+            return None
+        allowed: Bools = self.newcomers.known.copy()
+        if some is not None:
+            allowed[:] = False
+            allowed[some] = self.newcomers.known[some]
+        allowed[out] = False
+        size = min(wanted, int(np.count_nonzero(allowed)))
+        return valued_items(self.learner, self._with_features(visit), allowed, more, size, rng) if size else None
 
     def slots_of(self, candidates: Sequence[str]) -> Ints:
         """The slots of active items among the candidates, in order."""

@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 from service_tools import ITEMS, replayed, serving
+from steadyrank.core.refusals import Refused
 from steadyrank.service.board import events
+from steadyrank.service.board.board import Board
+from steadyrank.service.board.config import Config
 from steadyrank.service.storage import open_store
 
 BOARD = {"items": ITEMS, "length": 4, "settle": 0, "guard": "Anyone"}
@@ -94,6 +97,29 @@ async def test_what_cannot_be_kept_is_refused_and_nothing_is_logged(url):
         assert local.digest() != before  # one list was shown
     assert len(logged(url)) == 1
     assert not logged(url, events.Configured)
+
+
+@pytest.mark.interpreted
+def test_another_learner_is_refused_where_the_rules_mean_nothing_to_it():
+    """Boosts need estimates; rules by a feature need the feature. It is the learner to come that counts."""
+    settings = {"rules": {"boosts": {ITEMS[1]: 2.0}}}
+    board = Board.create(Config().changed(settings), ITEMS)
+    with pytest.raises(
+        Refused, match="boosts need a learner that says how attractive items are, which Random does not"
+    ):
+        board.after({"learner": "Random"})
+    assert board.after({"goal": "value"}).goal == "value"  # which SteadyRank knows too
+    other = Board.create(Config().changed({"learner": "Random"}), ITEMS)
+    with pytest.raises(Refused, match="which Random does not"):
+        other.after(settings)
+    assert other.after({**settings, "learner": "SteadyRank"}).rules is not None
+    by_brand = {"groups": {"g": {"by": "brand", "most": 3}}}
+    features = {"items": {"brand": ["a", "b"]}}
+    third = Board.create(
+        Config().changed({"learner": "SteadyRankLinear", "features": features, "rules": by_brand}), ITEMS
+    )
+    with pytest.raises(Refused, match="by must be a feature of items"):
+        third.after({"features": None, "learner": "Random"})
 
 
 async def test_rules_may_name_items_that_come_with_them_and_go_by_features(url):

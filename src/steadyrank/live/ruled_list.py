@@ -66,11 +66,17 @@ class SlotRules:
     """Rules with slots for names, for any number of lists of one state."""
 
     def __init__(
-        self, rules: Rules, state: LearnerState, known: Mapping[str, Values], space: FeatureSpace | None = None
+        self,
+        rules: Rules,
+        state: LearnerState,
+        known: Mapping[str, Values],
+        space: FeatureSpace | None = None,
+        learns: LearnerState | None = None,
     ) -> None:
         """Refuses rules that contradict one another whatever the list.
 
-        `known`: features of items by name; `space`: as they are declared, if not as the state's.
+        `known`: features of items by name; `space`: as they are declared, if not as the state's; `learns`: whose
+        learner makes the lists, if not the state's.
         """
         space = state.features if space is None else space
         self.best = rules.when_impossible == "best"
@@ -92,7 +98,7 @@ class SlotRules:
         self.pins: dict[int, tuple[int, str]] = {}  # by place from 0: the slot, and the rule
         self.unkept: list[str] = []  # whatever the list
         if self.boosts:
-            check_boosts(state)
+            check_boosts(learns or state)
         self._pin(rules, state)
         self.most = [cap.number for cap in self.caps]  # what pins leave of it
         self._count_pins()

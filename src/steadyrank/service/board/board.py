@@ -18,7 +18,7 @@ from ...live.learner_state import LearnerState
 from ...live.ruled_list import RuledList, RuledLists
 from ...live.rules import Rules
 from . import events
-from .checks import check, check_known_here, check_rules, guards_of
+from .checks import check, check_known_here, check_learner, check_rules, guards_of
 from .config import CollectionSettings, Config, GuardChoice, Known, Setting, with_settings
 from .events import AnyEvent
 from .feedback import OTHER_ITEMS, LabelledFeedback, PastBatches, Reported
@@ -439,9 +439,11 @@ class Board:
             config = self.latest.changed(changes)
         except (msgspec.ValidationError, ValueError) as error:
             raise Refused(422, str(error)) from error
-        check(config, ["any"])
-        if "rules" in changes or "length" in changes:
-            check_rules(config, self.learner_state, self.described)
+        learns = check(config, ["any"])
+        if changes.keys() & {"rules", "length", "features"}:
+            check_rules(config, self.learner_state, self.described, learns)
+        else:
+            check_learner(config, learns)
         return config
 
     def keep(self) -> tuple[dict[str, Any], dict[str, Any]]:

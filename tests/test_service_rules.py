@@ -1,16 +1,20 @@
 """Rules of a board and of a request, over HTTP: kept, refused by name, logged, and the same when replayed."""
 
 import contextlib
+import itertools
 import math
 
 import numpy as np
 import pytest
 
 from service_tools import ITEMS, replayed, serving
+from steadyrank.core.contract import ANSWER, NOTE_EXTRA, Visit
 from steadyrank.core.refusals import Refused
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
+from steadyrank.service.board.rule_costs import summarize_rules
+from steadyrank.service.board.watch_summary import list_shown
 from steadyrank.service.storage import open_store
 
 BOARD = {"items": ITEMS, "length": 4, "settle": 0, "guard": "Anyone"}
@@ -215,3 +219,45 @@ async def test_what_rules_cost_is_what_the_list_would_be_worth_without_them(url)
         assert (watch["rules"]["unkept"], watch["rules"]["refused"]) == ([], None)
         await local.ask("DELETE", f"boards/b/items/{worst}")
         assert "which is retired" in (await local.ask("GET", "boards/b/watch"))["rules"]["refused"]
+
+
+@pytest.mark.interpreted
+def test_what_rules_cost_in_value_and_what_clicks_are_worth():
+    """A board whose last item is clicked least and worth most: a pin of the most clicked one costs value, no clicks.
+
+    By hand, by what is believed: lists of two of four items, of users who leave with their first click.
+    """
+    names = ITEMS[:4]
+    board = Board.create(Config(length=2, goal="value", settle=0, settings={"window": 20}), names)
+    state, rng = board.learner_state, np.random.default_rng(1)
+    chances, prices = [0.5, 0.3, 0.2, 0.1], [1.0, 2.0, 4.0, 40.0]
+    for t in range(1, 1_201):
+        k = t % 4
+        bits = np.array([rng.random() < chances[k]])
+        state.learn(Visit(t), np.array([k]), np.zeros(2 + NOTE_EXTRA), bits, 1, ANSWER)
+        if bits[0] and rng.random() < 0.5:
+            assert state.outcomes.add(t, k, 1, prices[k] * rng.uniform(0.5, 1.5), True) == "learnt"
+    view = state.view()
+    worth, (low, high) = view.worths.mean, view.worths.interval()
+    assert np.all((low < 0.5 * np.array(prices)) & (0.5 * np.array(prices) < high))
+    assert [one.worth for one in state.standings(view)] == [*zip(worth, low, high, strict=True)]
+    assert state.view().worths.mean.tolist() == worth.tolist()
+    board._configured({"rules": {"pins": {names[0]: 1}}})
+    told = summarize_rules(board, view)
+    rates = view.regime(view.trusted).estimate
+
+    def brings(items):
+        total, here = 0.0, 1.0
+        for k in items:
+            total, here = total + here * rates[k] * worth[k], here * (1.0 - rates[k])
+        return 1000.0 * total
+
+    best = max(brings(one) for one in itertools.permutations(range(4), 2))
+    expected = best - max(brings((0, other)) for other in (1, 2, 3))
+    spread = (told.value.high - told.value.low) / 4
+    assert told.value.value == pytest.approx(expected, abs=4 * spread / 400**0.5)
+    assert told.value.low < expected < told.value.high
+    assert told.all.value < 0.0  # the most clicked item brings clicks
+    assert told.each[0].value == told.value
+    rows = {row.item: row for row in list_shown(board, view)}
+    assert rows[names[3]].worth.value == worth[3]

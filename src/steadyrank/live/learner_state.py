@@ -59,6 +59,7 @@ class Standing:
     clicks: int
     rate: float  # clicks / looks, 0 before the first look
     estimate: float | None  # attraction as the learner sees it, where it says so
+    worth: tuple[float, float, float] | None = None  # of a click, with its 95 % interval, where value is the goal
 
 
 class LearnerState:
@@ -425,6 +426,8 @@ class LearnerState:
     def standings(self, view: View | None) -> list[Standing]:
         """Every item with its plain click rate and the learner's estimate, if it has a view."""
         estimates = None if view is None else view.regime(view.current).estimate
+        worths = None if view is None else view.worths
+        columns = None if worths is None else np.array([worths.mean, *worths.interval()])
         return [
             Standing(
                 name,
@@ -433,6 +436,7 @@ class LearnerState:
                 int(self.clicks[k]),
                 float(self.clicks[k] / max(self.looks[k], 1)),
                 None if estimates is None else float(estimates[k]),
+                None if columns is None else (float(columns[0, k]), float(columns[1, k]), float(columns[2, k])),
             )
             for k, name in enumerate(self.names)
         ]

@@ -121,6 +121,17 @@ def worth_of(values, k, t, attraction):
     return min(rate, 1.0) * value, 1.0 / outcomes + law[VARIES] / weight
 
 
+@kernel
+def worth_of_items(values, posteriors):
+    """`worth_of` of all items as of the latest click, float64[2, K]."""
+    found, t = np.empty((2, values.clicks.size)), values.tally[BEGUN]
+    for k in range(values.clicks.size):
+        t = max(t, values.since[k])
+    for k in range(values.clicks.size):
+        found[0, k], found[1, k] = worth_of(values, k, t, 1.0 - miss_of(posteriors, k))
+    return found
+
+
 @no_refcount
 def still_to_learn(values, k, t, attraction):
     """What can still be learnt of item k is worth so many standard deviations of what is believed (`psi`).

@@ -60,6 +60,35 @@ def test_an_outcome_counts_once_and_a_return_takes_it_off():
 
 
 @pytest.mark.interpreted
+def test_a_value_may_come_with_the_answer():
+    """Once, however often the answer is sent; and what is wrong with it leaves no answer behind."""
+    one = ranker()
+    shown = one.rank()
+    item = shown.items[1]
+    for wrong in (
+        {"clicked": item, "value": -1.0},
+        {"clicked": None, "value": 1.0},
+        {"clicks": [1, 1], "value": 1.0},
+    ):
+        with pytest.raises(Refused) as refused:
+            one.feedback(shown.id, **wrong)
+        assert refused.value.code == 422
+    assert one.feedback(shown.id, clicked=item, value=6.0) == "learnt"
+    assert one.feedback(shown.id, position=2, value=6.0) == "duplicate"
+    assert sums(one)[item] == (1, 6.0)
+    with pytest.raises(Refused, match="another value"):
+        one.feedback(shown.id, clicked=item, value=7.0)
+    assert one.feedback(shown.id, clicked=item, value=2.0, id="order 2") == "duplicate"
+    assert one.outcome(shown.id, item, 6.0, id="answer") == "duplicate"
+    assert sums(one)[item] == (1, 8.0)
+    clicks = sr.Ranker(ITEMS, 3, "CascadeTS")
+    other = clicks.rank()
+    with pytest.raises(Refused, match="goal"):
+        clicks.feedback(other.id, clicked=other.items[0], value=1.0)
+    assert clicks.feedback(other.id, clicked=None) == "learnt"  # it was not answered
+
+
+@pytest.mark.interpreted
 def test_any_order_is_the_same():
     """The answer, a purchase, its correction and its return, reported in all 24 orders: one memory."""
     kept = []

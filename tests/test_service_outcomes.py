@@ -132,6 +132,26 @@ async def test_what_was_not_clicked_brings_nothing_however_often_it_is_reported(
         assert sums(local) == {clicked: (1, 1.0)}
 
 
+async def test_a_value_may_come_with_the_answer(url):
+    """One request, two events, counted once each; what is refused leaves no answer behind."""
+    async with serving(url) as local:
+        await local.board(goal="value", settle=0)
+        shown = await local.rank()
+        item = shown["items"][2]
+        for wrong in ({"clicked": item, "value": -1}, {"clicked": None, "value": 1}, {"clicks": [1], "value": 1}):
+            body = {"impression": shown["impression"], **wrong}
+            await local.ask("POST", "boards/b/feedback", body, 422)
+        body = {"impression": shown["impression"], "clicked": item, "value": 6.0}
+        for outcome in ("learnt", "duplicate"):
+            assert (await local.ask("POST", "boards/b/feedback", body))["outcome"] == outcome
+        rows = [{"board": "b", **body}, {"board": "b", **body, "value": 7.0}]
+        told = (await local.ask("POST", "feedback", {"feedback": rows}))["feedback"]
+        assert [row["code"] for row in told] == [200, 409]
+        assert sums(local) == {item: (1, 6.0)}
+        digest = local.digest()
+    assert replayed(url) == digest
+
+
 def test_after_a_kill_outcomes_are_there_once(tmp_path, url):
     """kill -9 between reports: those that were acknowledged count, sent again they are duplicates."""
     server = Server(url, tmp_path / "log")
@@ -172,6 +192,13 @@ def test_outcomes_need_a_key(tmp_path, url):
             with pytest.raises(Refused) as refused:
                 server.client(wrong).outcome("b", shown.impression, shown.items[0], 1.0, id="a")
             assert refused.value.code in (401, 403)
+        other = server.client(key).rank("b")
+        for wrong in (None, key):
+            with pytest.raises(Refused) as refused:
+                server.client(wrong).feedback("b", other.impression, clicked=other.items[0], value=1.0)
+            assert refused.value.code in (401, 403)
+        told = server.client(answers).feedback("b", other.impression, clicked=other.items[0], value=1.0, id="order 1")
+        assert told == "learnt"
         told = server.client(answers).outcome("b", shown.impression, shown.items[0], 1.0, id="a")
         assert told == "learnt"
     finally:

@@ -12,6 +12,7 @@ from ..core.settings import choice, real
 from ..learners import ALL as LEARNERS
 
 Goal: TypeAlias = Literal["click", "value"]  # what lists are made for
+WITH_ANSWER = "answer"  # the id of an outcome that comes with its answer, if no other one is given
 RETURN = "return"  # the kind of an outcome that takes off what was reported before
 MOST_VALUE = 1e12
 CLICK_BYTES = 400  # of a click remembered, with an outcome

@@ -25,7 +25,7 @@ from .features import NO_FEATURES, SEGMENT_NAME, FeatureSpace, Values, by_segmen
 from .gate import OneGuard, guarding
 from .impression_buffer import NO_OUTCOMES, DelayQueue, ImpressionBuffer, Outcome
 from .learner_state import LearnerState, Standing
-from .outcomes import Goal, Told, amount_of, number_of, with_goal
+from .outcomes import WITH_ANSWER, Goal, Told, amount_of, number_of, with_goal
 from .ruled_list import RuledLists
 from .rules import Rules
 
@@ -224,13 +224,16 @@ class Ranker:
         position: int | None = None,
         clicks: Sequence[bool | int] | None = None,
         examined: int | None = None,
+        value: float | None = None,
+        id: str = WITH_ANSWER,
     ) -> Outcome:
         """Answer an impression: the item `clicked` (None: nothing was), its `position` from 1, or a bit a place.
 
         `clicks` may be shorter than the list: nothing is said of the places after them. `examined` says how many
         places the user looked at (default: as many as `clicks` has). The same answer
         again is a "duplicate"; another one is refused with code 409, one that is too late with 410, an id that was
-        never given out with 403, an item that was not shown with 422.
+        never given out with 403, an item that was not shown with 422. `value`: what came of the one click at once, as
+        `outcome` would say under this `id`.
         """
         with self._lock:
             self._pass_time()
@@ -242,7 +245,16 @@ class Ranker:
             given = answers.given(
                 answers.IN_PROCESS, clicked=clicked, position=position, clicks=clicks, examined=examined
             )
-            return self._impressions.answer(shown, *given.to(items))
+            answer = given.to(items)
+            if value is None:
+                return self._impressions.answer(shown, *answer)
+            if self._learner_state.outcomes is None:
+                raise Refused(409, NO_OUTCOMES)
+            amount, number = amount_of(value, ""), number_of(id)
+            slot = int(ranking[answers.only_click(answer)])
+            outcome = self._impressions.answer(shown, *answer)
+            self._impressions.outcome(shown, slot, number, amount)
+            return outcome
 
     def outcome(self, shown: int, item: str, value: float, *, kind: str = "purchase", id: str | None = None) -> Told:
         """Something came of a click: `value`, at least 0, such as money or seconds, all of a ranker in one unit.

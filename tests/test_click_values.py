@@ -256,3 +256,26 @@ def test_value_is_learnt_where_clicks_say_nothing_of_it():
     early, late = run.regret[:, first].sum(), (run.final - run.regret[:, last]).sum()
     assert late < 0.5 * early
     assert run.worth.mean() > 0.8
+
+
+@pytest.mark.interpreted
+def test_value_is_learnt_of_users_who_look_at_places():
+    """The same of users who look at three places and go on after clicks, which the learner finds out by itself."""
+    attraction = np.random.default_rng(3).uniform(0.1, 0.6, 8)
+    looks = {"of": "PositionBased", "given": {"attention": [0.9, 0.6, 0.3]}}
+    given = {"chance": 0.4, "spread": 1.0, "delay": 20.0, "seed": 5, **looks}
+    run = sr.simulate(
+        "SteadyRank",
+        attraction,
+        length=3,
+        horizon=600,
+        users="Buyers",
+        users_settings=given,
+        settings={"goal": "value"},
+        seeds=[0, 1],
+        threads=1,
+    )
+    first, last = (np.searchsorted(run.marks, at) for at in (200, 400))
+    early, late = run.regret[:, first].sum(), (run.final - run.regret[:, last]).sum()
+    assert late < 0.5 * early
+    assert run.worth.mean() > 0.75  # a learner of clicks has 0.57 here

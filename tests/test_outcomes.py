@@ -89,6 +89,22 @@ def test_a_value_may_come_with_the_answer():
 
 
 @pytest.mark.interpreted
+def test_past_clicks_and_lists_of_others_bring_what_came_of_them():
+    one = ranker()
+    log = [(["fig", "kiwi"], "kiwi", 4.0), (["kiwi", "fig"], None), (["fig"], "fig"), (["kiwi"], "kiwi", 0.5)]
+    assert one.learn(log) == 4
+    assert sums(one)["kiwi"] == (2, 4.5)
+    assert sums(one)["fig"] == (0, 0.0)
+    with pytest.raises(Refused, match=r"row 1 of the log.*one click"):
+        one.learn([(["fig"], None, 3.0)])
+    with pytest.raises(Refused, match="goal"):
+        sr.Ranker(ITEMS, 3, "CascadeTS").learn([(["fig"], "fig", 3.0)])
+    seen = one.observe(["fig", "kiwi"], clicked="fig")
+    assert one.outcome(seen.id, "fig", 7.0, id="a") == "learnt"
+    assert sums(one)["fig"] == (1, 7.0)
+
+
+@pytest.mark.interpreted
 def test_any_order_is_the_same():
     """The answer, a purchase, its correction and its return, reported in all 24 orders: one memory."""
     kept = []

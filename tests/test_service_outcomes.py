@@ -111,7 +111,7 @@ async def test_what_a_label_calls_fraud_brings_nothing(url):
         assert (await report(local, shown[0], shown[0]["items"][0], 1.0, "more"))["outcome"] == "unheard"
         later = await local.rank()
         await local.ask("POST", "boards/b/labels", {"start": 1, "end": 4, "label": "fraud"})
-        await local.quiet()
+        await until(lambda: not local.worker.boards["b"].board.stale)
         await local.answer(later, clicked=later["items"][0])
         assert (await report(local, later, later["items"][0], 1.0, "x"))["outcome"] == "unheard"
         digest = local.digest()
@@ -130,6 +130,25 @@ async def test_what_was_not_clicked_brings_nothing_however_often_it_is_reported(
             await report(local, shown, other, 1.0, id_, 409)
         assert (await report(local, shown, clicked, 1.0, "a"))["outcome"] == "learnt"
         assert sums(local) == {clicked: (1, 1.0)}
+
+
+async def test_past_clicks_and_lists_of_others_bring_what_came_of_them(url):
+    async with serving(url) as local:
+        await local.board(goal="value", settle=0)
+        rows = [{"items": ITEMS[:3], "clicked": ITEMS[1], "value": 4.0}, {"items": ITEMS[:2], "clicked": ITEMS[0]}]
+        for outcome in ("done", "duplicate"):
+            assert (await local.ask("POST", "boards/b/history", {"rows": rows, "batch": "june"}))[
+                "outcome"
+            ] == outcome
+        assert sums(local) == {ITEMS[1]: (1, 4.0)}
+        body = {"rows": [{"items": ITEMS[:2], "clicked": None, "value": 1.0}]}
+        assert "one click" in (await local.ask("POST", "boards/b/history", body, 422))["message"]
+        seen = await local.ask("POST", "boards/b/observe", {"id": "1", "items": ITEMS[:2], "clicked": ITEMS[0]})
+        assert (await report(local, seen, ITEMS[0], 7.0, "a"))["outcome"] == "learnt"
+        assert sums(local) == {ITEMS[1]: (1, 4.0), ITEMS[0]: (1, 7.0)}
+        assert (await local.ask("GET", "boards/b"))["outcomes"] == 2
+        digest = local.digest()
+    assert replayed(url) == digest
 
 
 async def test_a_value_may_come_with_the_answer(url):

@@ -341,31 +341,37 @@ class Ranker:
         with self._lock:
             return self._learner_state.gate.client_views()
 
-    def learn(self, log: Iterable[tuple[Sequence[str], Any]]) -> int:
+    def learn(self, log: Iterable[tuple[Sequence[str], Any] | tuple[Sequence[str], Any, float]]) -> int:
         """Start from past clicks: pairs of the items shown, in order, and the answer; how many there were.
 
-        An answer is the item clicked, None for no click, or a bit a place. Items not known yet are added.
+        An answer is the item clicked, None for no click, or a bit a place. Items not known yet are added. Where value
+        is the goal, what came of the one click may come third, as for `outcome`.
         """
         count = 0
         with self._lock:
-            for items, answer in log:
+            for items, answer, *value in log:
                 count += 1
                 try:
-                    self._learn_one(items, answer)
+                    self._learn_one(items, answer, *value)
                 except Refused as error:
                     raise Refused(error.code, f"row {count} of the log: {error}") from error
                 except ValueError as error:
                     raise ValueError(f"row {count} of the log: {error}") from error
         return count
 
-    def _learn_one(self, items: Sequence[str], answer: Any) -> None:
+    def _learn_one(self, items: Sequence[str], answer: Any, value: float = 0.0) -> None:
         self._check_list(items)
         given = (
             answers.Given(item=answer) if answer is None or isinstance(answer, str) else answers.Given(clicks=answer)
         )
-        clicks, examined = given.to(items)
+        said = given.to(items)
+        amount = amount_of(value, "")
+        if amount > 0.0:
+            answers.only_click(said)
+            if self._learner_state.outcomes is None:
+                raise Refused(409, NO_OUTCOMES)
         self._check_room(sum(item not in self._learner_state.slots for item in items))
-        self._impressions.past(items, clicks, examined)
+        self._impressions.past(items, *said, value=amount)
 
     def _check_list(self, items: Sequence[str]) -> None:
         """Refuse what no list can be, before any of its items is added."""
@@ -433,7 +439,11 @@ class Ranker:
 
 
 def replay(
-    log: Iterable[tuple[Sequence[str], Any]], learners: Sequence[str | type], *, length: int, **options: Any
+    log: Iterable[tuple[Sequence[str], Any] | tuple[Sequence[str], Any, float]],
+    learners: Sequence[str | type],
+    *,
+    length: int,
+    **options: Any,
 ) -> dict[str, Ranker]:
     """Run one log of past clicks through several learners: a ranker each, by the learner's name.
 
@@ -442,9 +452,9 @@ def replay(
     rows = list(log)
     if not rows:
         raise ValueError("the log is empty: it needs at least one list")
-    for items, _ in rows:
+    for items, *_ in rows:
         refuse_text(items)
-    first = dict.fromkeys(item for items, _ in rows for item in items)
+    first = dict.fromkeys(item for items, *_ in rows for item in items)
     rankers = {}
     for learner in learners:
         ranker = Ranker(first, length, learner, **options)

@@ -339,7 +339,9 @@ class Board:
                 self._past_of(row, row.of)
             else:
                 answer = answers.at(len(row.items), row.clicks, row.examined)
-                self.impressions.past(row.items, *answer, self.learner_state.features.of_visit_then(row.features))
+                features = self.learner_state.features.of_visit_then(row.features)
+                self.impressions.past(row.items, *answer, features, row.value)
+                self.outcomes += row.value > 0.0 and self.learner_state.outcomes is not None
             self.feedback.timeline.show(self.impressions.rounds, 0.0)
             yield
         return "done"

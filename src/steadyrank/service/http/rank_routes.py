@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from ...core.refusals import Refused
 from ...live import answers
 from ...live.answers import fresh, without
-from ...live.impression_buffer import MOST_KINDS
+from ...live.impression_buffer import MOST_KINDS, NO_OUTCOMES
 from ...live.outcomes import WITH_ANSWER, amount_of
 from ...live.rules import Rules
 from ..board import events
@@ -176,9 +176,13 @@ class OutcomesOut(Schema):
 
 
 class PastIn(AnswerIn, kw_only=True):
-    """A list shown in the past, and what was clicked; `features`, `segment`: known of the visit, as for `rank`."""
+    """A list shown in the past, and what was clicked; `features`, `segment`: known of the visit, as for `rank`.
+
+    `value`: what came of the one click, where that is the goal.
+    """
 
     items: list[str]
+    value: float = 0.0
     features: Features | None = None
     segment: str | None = None
 
@@ -609,4 +613,9 @@ def _past(session: BoardSession, row: PastIn) -> events.Past:
     check_items(row.items)
     session.board.learner_state.features.check_visit(visit)
     answer = said(row).to(row.items)
-    return events.Past(row.items, answer.positions, answer.examined, as_logged(visit))
+    amount = amount_of(row.value, "")
+    if amount > 0.0:
+        answers.only_click(answer)
+        if session.board.learner_state.outcomes is None:
+            raise Refused(409, NO_OUTCOMES)
+    return events.Past(row.items, answer.positions, answer.examined, as_logged(visit), value=amount)

@@ -186,8 +186,9 @@ def _costs(
 
 
 def _interval(lost: Floats) -> IntervalOut:
-    low, high = (_LISTS * np.quantile(lost, (0.025, 0.975))).tolist()
-    return IntervalOut(value=float(_LISTS * lost.mean()), low=low, high=high)
+    found = np.array([lost.mean(), *np.quantile(lost, (0.025, 0.975))])
+    value, low, high = (np.round(_LISTS * found, 9) + 0.0).tolist()  # rounded, for lists of the same items are alike
+    return IntervalOut(value=value, low=low, high=high)
 
 
 def _less_worth(trusted: Regime, worths: Worths, chances: Floats, without: list[int], ours: list[int]) -> Floats:

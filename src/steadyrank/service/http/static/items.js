@@ -30,7 +30,7 @@ export class ItemTable {
     const heads = [make("th", { scope: "col" }, "item"), make("th", { scope: "col", class: "right" }, "plain rate")];
     heads.push(make("th", { scope: "col", class: "right learnt" }, "estimate", make("span", { class: "ranged" }, " (95 %)")));
     heads.push(make("th", { scope: "col", class: "picture learnt", "aria-hidden": "true" }));
-    heads.push(make("th", { scope: "col", class: "right worth" }, "a click is worth (95 %)"));
+    heads.push(make("th", { scope: "col", class: "right worth" }, "a click is worth", make("span", { class: "ranged" }, " (95 %)")));
     heads.push(make("th", { scope: "col" }, make("span", { class: "hidden" }, "action")));
     if (this.#numbered) heads.unshift(make("th", { scope: "col", class: "place" }, "place"));
     return heads;
@@ -41,7 +41,7 @@ export class ItemTable {
     const learnt = items.some((item) => item.estimate !== null);
     const box = this.#head.closest(".scroll").classList;
     box.toggle("unlearnt", !learnt);
-    box.toggle("of-clicks", !items.some((item) => item.worth));
+    box.toggle("valued", items.some((item) => item.worth)); // there is no room for pictures then
     box.toggle("bare", items.length > 0 && items.every((item) => item.low === null));
     match(this.#body, items, (item) => item.item, (item) => this.#row(item), (row, item, place) => this.#fill(row, item, place, most));
   }

@@ -9,7 +9,7 @@ export function showRules({ rules }) {
   if (rules === null) return;
   say(byId("rules-say"), told(rules));
   show(byId("rules-box"), rules.each.length > 0);
-  byId("rules-box").classList.toggle("of-clicks", !rules.each.some(({ value }) => value));
+  byId("rules-box").classList.toggle("valued", rules.each.some(({ value }) => value));
   const right = (kind = "") => make("td", { class: `right ${kind}` });
   const create = () => make("tr", {}, make("td"), right(), right(), right("worth"), right("worth"));
   match(byId("rules-rows"), rules.each, ({ rule }) => rule, create, (row, { rule, cost, value }) => {

@@ -187,7 +187,6 @@ async def test_mixed_lists_keep_rules_and_pinned_places_are_nobodys(url):
 
 async def test_what_rules_cost_is_what_the_list_would_be_worth_without_them(url):
     """By hand: the chance of a click on the best list with a rule and without it, by the estimates."""
-    worst, pinned = ITEMS[11], "pin 'item 11' at 1"
     async with serving(url) as local:
         await local.ask("PUT", "boards/b", BOARD)
         assert (await local.ask("GET", "boards/b/watch"))["rules"] is None
@@ -197,20 +196,21 @@ async def test_what_rules_cost_is_what_the_list_would_be_worth_without_them(url)
             clicked = next((item for item in shown["items"] if rng.random() < 0.5 / (1 + ITEMS.index(item))), None)
             await local.answer(shown, clicked=clicked)
         brand = {"best": {"items": ITEMS[:3], "most": 3}}
-        await local.ask("PUT", "boards/b", {"rules": {"pins": {worst: 1}, "groups": brand}})
-        state, watch = [await local.ask("GET", f"boards/b/{part}") for part in ("state", "watch")]
+        state = await local.ask("GET", "boards/b/state")
         estimates = {
             row["item"]: estimate
             for row, estimate in zip(state["items"], state["view"]["regimes"][0]["estimates"], strict=True)
         }
-        order = sorted(ITEMS, key=lambda item: -estimates[item])
+        *_, worst = order = sorted(ITEMS, key=lambda item: -estimates[item])
+        await local.ask("PUT", "boards/b", {"rules": {"pins": {worst: 1}, "groups": brand}})
+        watch = await local.ask("GET", "boards/b/watch")
 
         def value(items):
             return 1000 * (1 - math.prod(1 - estimates[item] for item in items))
 
         expected = value(order[:4]) - value([worst, *[item for item in order if item != worst][:3]])
         (first, second), found = watch["rules"]["each"], watch["rules"]["all"]
-        assert (first["rule"], second["rule"]) == (pinned, "group 'best'")
+        assert (first["rule"], second["rule"]) == (f"pin {worst!r} at 1", "group 'best'")
         assert second["cost"] == {"value": 0.0, "low": 0.0, "high": 0.0}  # it changes nothing
         assert first["cost"] == found
         spread = (found["high"] - found["low"]) / 4

@@ -1,5 +1,7 @@
 """Users whose clicks lead to something: hand-worked numbers, best lists against all lists, and what learners hear."""
 
+import contextlib
+import io
 import itertools
 
 import numpy as np
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 import steadyrank as sr
 from interpreted import check
+from steadyrank import cli
 from steadyrank.core.contract import Visit
 from steadyrank.core.rounds import Ledger, take_outcomes_back, tell_outcomes
 from steadyrank.users.buyers import by_value_of_click
@@ -185,3 +188,26 @@ def test_outcomes_become_known_when_they_do():
 @pytest.mark.interpreted
 def test_a_learner_with_outcomes_keeps_the_contract():
     check("check_learner", sr.learners()["SteadyRank"], goal="value", window=5)
+
+
+@pytest.mark.interpreted
+def test_the_command_says_what_lists_were_worth():
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        options = ["--profile", "synthetic-mid", "--length", "3", "--horizon", "40", "--seeds", "2", "--threads", "1"]
+        assert cli.main(["simulate", "Random", "--users", "Buyers:chance=0.5", *options]) == 0
+        assert cli.main(["simulate", "Random", *options]) == 0
+    run = sr.simulate(
+        "Random",
+        sr.profile("synthetic-mid").attraction,
+        length=3,
+        horizon=40,
+        users="Buyers",
+        users_settings={"chance": 0.5},
+        seeds=range(2),
+        threads=1,
+    )
+    _, titles, _, first, _, others, *_ = out.getvalue().splitlines()
+    assert "worth of the best lists" in titles
+    assert f"{run.worth.mean():.1%}" in first
+    assert "worth" not in others

@@ -9,6 +9,8 @@ import steadyrank as sr
 from steadyrank.core.contract import ANSWER, KIND, NOTE_EXTRA, Problem, Visit, memory
 from steadyrank.core.discovery import make
 from steadyrank.learners.steady import click_values, value_list
+from steadyrank.live.learner_state import LearnerState
+from steadyrank.live.ruled_list import RuledLists
 
 STEADY = sr.learners()["SteadyRank"]
 
@@ -90,9 +92,13 @@ def knows(attraction, value, looks="cascade", attention=None):
 @pytest.mark.interpreted
 @pytest.mark.parametrize(("looks", "attention"), [("cascade", None), ("positions", [0.9, 0.5, 0.2])])
 def test_who_knows_all_shows_the_best_lists(looks, attention):
-    """Six worlds, twenty lists each: of the best of all 120 lists they are worth 97 % on average."""
+    """Six worlds, twenty lists each: of the best of all 120 lists they are worth 97 % on average.
+
+    So are they under rules, of the best lists that keep them: the item that is worth least is pinned to the first
+    place, and of the two that are worth most only one may come.
+    """
     ends, chance = attention is None, np.array(attention or [1.0, 1.0, 1.0])
-    shares, clicked = [], []
+    shares, clicked, ruled = [], [], []
     for seed in range(6):
         rng = np.random.default_rng(seed)
         attraction, value = rng.uniform(0.05, 0.6, 6), rng.lognormal(0.0, 0.7, 6)
@@ -104,7 +110,19 @@ def test_who_knows_all_shows_the_best_lists(looks, attention):
             ranking, note = np.zeros(3, np.int64), np.zeros(3 + NOTE_EXTRA)
             learner.rank(Visit(t + 1), np.ones(6, np.bool_), ranking, note, rng)
             shares.append(worth(ranking, attraction, value, chance, ends) / most)
+        *_, last, first = order = np.argsort(attraction * value)
+        kept = [one for one in lists(6, 3) if one[0] == order[0] and not {last, first} <= set(one.tolist())]
+        most = max(worth(ranking, attraction, value, chance, ends) for ranking in kept)
+        state = LearnerState(list("abcdef"), 3, STEADY, {"goal": "value"}, 0, 0.2)
+        state.learner = learner
+        names = state.items_at([order[0], last, first])
+        rules = sr.Rules(pins={names[0]: 1}, groups={"best": {"items": names[1:], "most": 1}})
+        for _ in range(20):
+            ranking = RuledLists(state, {}).rank(rules, Visit(t + 1), None, 3, rng).ranking
+            ruled.append(worth(ranking, attraction, value, chance, ends) / most)
     assert np.mean(shares) > 0.97
+    assert np.mean(ruled) > 0.97
+    assert max(ruled) < 1.0 + 1e-9
     assert np.mean(clicked) < 0.93  # what the most clicked are worth: the test can fail
 
 
@@ -150,6 +168,20 @@ def test_what_is_taken_back_leaves_no_trace_but_its_delay():
             np.testing.assert_allclose(mine, its, rtol=1e-9, atol=1e-9, err_msg=name)
     waits = [click_values.waiting_at(values, 0, 30) for values in (one, other)]
     assert waits[0] == pytest.approx(waits[1], rel=1e-9)
+
+
+@pytest.mark.interpreted
+def test_outcomes_of_clicks_before_the_first_report_tell_values_alone():
+    """Clicks count from the first report on; what came of earlier ones says what is paid, not how often."""
+    values = click_values.ClickValues.create(2, 3)
+    for t in range(1, 101):
+        click_values.add_click(values, 0, t)
+        if t == 60:
+            click_values.add_outcome(values, 0, 20, t, 0.0, 8.0)
+    assert (values.clicks[0], values.bought[0], values.outcomes[0], values.total[0]) == (40, 0, 1, 8.0)
+    click_values.add_outcome(values, 0, 70, 100, 0.0, 2.0)
+    click_values.add_outcome(values, 0, 20, 100, 8.0, 0.0)
+    assert (values.clicks[0], values.bought[0], values.outcomes[0], values.total[0]) == (40, 1, 1, 2.0)
 
 
 @pytest.mark.interpreted
@@ -224,3 +256,26 @@ def test_value_is_learnt_where_clicks_say_nothing_of_it():
     early, late = run.regret[:, first].sum(), (run.final - run.regret[:, last]).sum()
     assert late < 0.5 * early
     assert run.worth.mean() > 0.8
+
+
+@pytest.mark.interpreted
+def test_value_is_learnt_of_users_who_look_at_places():
+    """The same of users who look at three places and go on after clicks, which the learner finds out by itself."""
+    attraction = np.random.default_rng(3).uniform(0.1, 0.6, 8)
+    looks = {"of": "PositionBased", "given": {"attention": [0.9, 0.6, 0.3]}}
+    given = {"chance": 0.4, "spread": 1.0, "delay": 20.0, "seed": 5, **looks}
+    run = sr.simulate(
+        "SteadyRank",
+        attraction,
+        length=3,
+        horizon=600,
+        users="Buyers",
+        users_settings=given,
+        settings={"goal": "value"},
+        seeds=[0, 1],
+        threads=1,
+    )
+    first, last = (np.searchsorted(run.marks, at) for at in (200, 400))
+    early, late = run.regret[:, first].sum(), (run.final - run.regret[:, last]).sum()
+    assert late < 0.5 * early
+    assert run.worth.mean() > 0.75  # a learner of clicks has 0.57 here

@@ -110,6 +110,15 @@ def first_refused(body):
     return 200, {"feedback": [{"code": 429}, *[{"code": 200} for _ in body["feedback"][1:]]]}
 
 
+def valued(body):
+    """An answer is learnt from if its value came along."""
+    rows = body.get("feedback", [body])
+    codes = [200 if (row.get("value"), row.get("id")) == (2.5, "order 1") else 422 for row in rows]
+    if rows == [body]:
+        return codes[0], LEARNT
+    return 200, {"feedback": [{"code": code} for code in codes]}
+
+
 def no_bad_one(body):
     """The batch as a whole is refused for one row that is malformed."""
     if any(row["impression"] == "bad" for row in body["feedback"]):
@@ -265,6 +274,12 @@ STORIES = {
     "a list of another ranker is tried again": (
         [(503, {}, "retry-after: 0\r\n"), (200, {**LIST, "outcome": "shown", "ours": ["y"]})], {},
         [["observe", ["b", "1", ["x"]]]], [["y"]], 2,
+    ),
+    "a value goes with its answer, at once and from the queue": (
+        [valued] * 9, {},
+        [["feedback", ["b", "i1"], {"clicked": "x", "value": 2.5, "id": "order 1", **wait}]
+         for wait in ({}, {"wait": False})] + [["flush", [5.0]], ["lost", []]],
+        ["learnt", "queued", True, 0], 2,
     ),
     "what came of a click is sent again, and the server tells it apart by its id": (
         [(503, {}, "retry-after: 0\r\n"), (200, {"outcome": "learnt"})], {},

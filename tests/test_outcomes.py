@@ -1,13 +1,15 @@
 """What comes of clicks, reported to a ranker: once each, in any order, put right, taken back, saved."""
 
 import itertools
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 import steadyrank as sr
-from steadyrank.core.contract import memory
+from steadyrank.core.contract import ANSWER, NOTE_EXTRA, Visit, memory
 from steadyrank.core.refusals import Refused
+from steadyrank.live.gate import CLIENT
 from steadyrank.live.outcomes import Outcomes
 
 ITEMS = ["apple", "banana", "cherry", "fig", "grape"]
@@ -55,6 +57,51 @@ def test_an_outcome_counts_once_and_a_return_takes_it_off():
         one.outcome(shown.id, item, 21.0, id="order 1")
     assert refused.value.code == 409
     assert one.outcome(shown.id, item, 1.0) == one.outcome(shown.id, item, 1.0) == "learnt"  # without an id: two
+
+
+@pytest.mark.interpreted
+def test_a_value_may_come_with_the_answer():
+    """Once, however often the answer is sent; and what is wrong with it leaves no answer behind."""
+    one = ranker()
+    shown = one.rank()
+    item = shown.items[1]
+    for wrong in (
+        {"clicked": item, "value": -1.0},
+        {"clicked": None, "value": 1.0},
+        {"clicks": [1, 1], "value": 1.0},
+    ):
+        with pytest.raises(Refused) as refused:
+            one.feedback(shown.id, **wrong)
+        assert refused.value.code == 422
+    assert one.feedback(shown.id, clicked=item, value=6.0) == "learnt"
+    assert one.feedback(shown.id, position=2, value=6.0) == "duplicate"
+    assert sums(one)[item] == (1, 6.0)
+    with pytest.raises(Refused, match="another value"):
+        one.feedback(shown.id, clicked=item, value=7.0)
+    assert one.feedback(shown.id, clicked=item, value=2.0, id="order 2") == "duplicate"
+    assert one.outcome(shown.id, item, 6.0, id="answer") == "duplicate"
+    assert sums(one)[item] == (1, 8.0)
+    clicks = sr.Ranker(ITEMS, 3, "CascadeTS")
+    other = clicks.rank()
+    with pytest.raises(Refused, match="goal"):
+        clicks.feedback(other.id, clicked=other.items[0], value=1.0)
+    assert clicks.feedback(other.id, clicked=None) == "learnt"  # it was not answered
+
+
+@pytest.mark.interpreted
+def test_past_clicks_and_lists_of_others_bring_what_came_of_them():
+    one = ranker()
+    log = [(["fig", "kiwi"], "kiwi", 4.0), (["kiwi", "fig"], None), (["fig"], "fig"), (["kiwi"], "kiwi", 0.5)]
+    assert one.learn(log) == 4
+    assert sums(one)["kiwi"] == (2, 4.5)
+    assert sums(one)["fig"] == (0, 0.0)
+    with pytest.raises(Refused, match=r"row 1 of the log.*one click"):
+        one.learn([(["fig"], None, 3.0)])
+    with pytest.raises(Refused, match="goal"):
+        sr.Ranker(ITEMS, 3, "CascadeTS").learn([(["fig"], "fig", 3.0)])
+    seen = one.observe(["fig", "kiwi"], clicked="fig")
+    assert one.outcome(seen.id, "fig", 7.0, id="a") == "learnt"
+    assert sums(one)["fig"] == (1, 7.0)
 
 
 @pytest.mark.interpreted
@@ -168,6 +215,86 @@ def test_what_a_guard_takes_back_takes_its_outcomes_along():
 
 
 @pytest.mark.interpreted
+def test_two_visits_of_one_round_count_what_came_of_their_clicks_once():
+    """The book alone: told once however many visits heard, until the last of them is taken back."""
+    told = []
+    book = Outcomes(lambda *of: told.append(of))
+    book.click(4, [7], True)
+    assert book.add(4, 7, 1, 3.0, True) == "learnt"
+    book.click(4, [7], True)
+    book.click(4, [7], False)
+    assert told == [(7, 4, 4, 0.0, 3.0)]
+    kept = Outcomes(lambda *of: told.append(of))
+    kept.restore(book.arrays())
+    kept.forget(4, [7])
+    assert kept.add(4, 7, 2, 5.0, True) == "learnt"
+    kept.forget(4, [7])
+    assert kept.add(4, 7, 3, 5.0, True) == "unheard"
+    assert told == [(7, 4, 4, 0.0, 3.0), (7, 4, 4, 3.0, 8.0), (7, 4, 4, 8.0, 0.0)]
+
+
+class TakesAllBack(NamedTuple):
+    """Hears everybody, and takes the visit before back."""
+
+    last: np.ndarray  # item, round
+    places: np.ndarray
+
+    live = True
+
+    @classmethod
+    def create(cls, problem):
+        return cls(np.zeros(2, np.int64), np.zeros(problem.length, np.int64))
+
+    def admit(self, visit, ranking, note, clicks, examined):
+        return True
+
+    def observe(self, t, ranking):
+        self.last[0], self.last[1] = 1, t
+        self.places[: ranking.size] = ranking
+
+    def retract(self, ranking, note, clicks):
+        size = int(self.last[0]) * self.places.size
+        ranking[:size] = self.places[:size]
+        clicks[:size] = np.arange(size) == 1
+        self.last[0] = 0
+        return int(self.last[1]), 0, size, size
+
+
+@pytest.mark.interpreted
+def test_what_is_taken_back_is_what_was_clicked():
+    """A visit that showed an item without a click on it goes: another visit's click of that round stays."""
+    one = ranker(guard=TakesAllBack)
+    state = one._learner_state
+    clicks = np.array([True, False, False]), np.array([False, True, False])
+    note = np.zeros(3 + NOTE_EXTRA)
+    for bits in clicks:
+        state.learn(Visit(9), np.array([0, 1, 2]), note.copy(), bits, 3, ANSWER)
+    for item in (0, 1):
+        assert state.outcomes.add(9, item, 1, 2.0, True) == "learnt"
+    state.gate.posts[0].guards[CLIENT].observe(9, np.array([0, 1, 2]))
+    state.learn(Visit(10), np.array([3]), note.copy(), np.array([False]), 1, ANSWER)
+    assert sums(one) == {
+        "apple": (1, 2.0),
+        "banana": (0, 0.0),
+        "cherry": (0, 0.0),
+        "fig": (0, 0.0),
+        "grape": (0, 0.0),
+    }
+
+
+@pytest.mark.interpreted
+def test_a_click_that_is_forgotten_is_not_called_unheard():
+    """Users who click several places: more clicks than lists are remembered, so some go before their lists do."""
+    one = ranker(most_open=2)
+    shown = one.rank()
+    one.feedback(shown.id, clicks=[1, 1, 1])
+    with pytest.raises(Refused, match="most_open") as refused:
+        one.outcome(shown.id, shown.items[0], 1.0, id="a")
+    assert refused.value.code == 410
+    assert one.outcome(shown.id, shown.items[2], 1.0, id="a") == "learnt"
+
+
+@pytest.mark.interpreted
 def test_as_many_clicks_are_remembered_as_impressions():
     one = ranker(most_open=4)
     first = clicked(one, 1)[0]
@@ -195,7 +322,7 @@ def test_items_that_come_later_are_learnt_of_and_retired_ones_make_room():
 
 
 @pytest.mark.interpreted
-def test_rules_hold_but_boosts_are_refused():
+def test_rules_hold_and_boosts_are_factors_on_what_clicks_are_worth():
     one = ranker(seed=2)
     for each in clicked(one, 30):
         one.outcome(each.id, each.items[0], 2.0, id="a")
@@ -204,5 +331,30 @@ def test_rules_hold_but_boosts_are_refused():
         assert shown[1] == "fig"
         assert "apple" not in shown
         assert len(set(shown)) == 3
-    with pytest.raises(Refused, match="boosts"):
-        one.rank(rules={"boosts": {"fig": 2.0}})
+    first = {factor: sum(one.rank(rules={"boosts": {"fig": factor}}).items[0] == "fig" for _ in range(40))
+             for factor in (0.1, 10.0)}  # fmt: skip
+    assert first[0.1] <= 2
+    assert first[10.0] >= 36
+    with pytest.raises(Refused, match="boosts need a learner that says what clicks are worth, which Own does not"):
+        sr.Ranker(ITEMS, 3, Own, settings={"goal": "value"}).rank(rules={"boosts": {"fig": 2.0}})
+
+
+class Own(NamedTuple):
+    """A learner of somebody's own that takes outcomes, and does not say what it makes of them."""
+
+    length: int
+
+    live = True
+
+    @classmethod
+    def create(cls, problem, *, goal="click"):
+        return cls(problem.length)
+
+    def rank(self, visit, allowed, ranking, note, rng):
+        ranking[:] = np.flatnonzero(allowed)[: ranking.size]
+
+    def update(self, visit, ranking, note, clicks, examined):
+        pass
+
+    def outcome(self, item, shown, t, before, after):
+        pass

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 import steadyrank as sr
 from steadyrank.core.contract import Visit
+from steadyrank.learners.steady.arranged import ValuedItems
 from steadyrank.live.learner_state import LearnerState
+from steadyrank.live.outcomes import Outcomes
 from steadyrank.live.ruled_list import FREE, PINNED, PUT, RuledLists
 
 K, LENGTH = 8, 4
@@ -192,6 +194,70 @@ def test_nested_sets_give_the_best_list_there_is(state, kind, attraction):
         return 1.0 - math.prod(1.0 - worth[ITEMS.index(item)] for item in items)
 
     assert value(found) == pytest.approx(max(map(value, possible)), abs=1e-12)
+
+
+class Valued(LearnerState):
+    """Lists by number, whatever items are worth; but what they are worth is known."""
+
+    knows_worth = True
+
+    def know(self, attraction, worth, ends):
+        """Of items like this; `ends`: a click ends the visit, else places are looked at less and less."""
+        chance = np.ones(LENGTH) if ends else np.array([0.9, 0.6, 0.3, 0.2])
+        self.world = np.array([attraction]), np.array([worth]), np.ones(1), chance, ends
+        self.outcomes = Outcomes(lambda *of: None)
+
+    def valued(self, out, visit, some, more, wanted, rng):
+        attraction, worth, *rest = self.world
+        return ValuedItems(np.arange(K), attraction.copy(), worth.copy(), *rest)
+
+
+def worth_of(slots, attraction, worth, chance, ends):
+    """By definition: the sum over places of the chance of a look and a click there, times its value."""
+    total, here = 0.0, 1.0
+    for place, k in zip(chance, slots, strict=False):
+        total += here * place * attraction[k] * worth[k]
+        here *= 1.0 - attraction[k] if ends else 1.0
+    return total
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("ends", [True, False])
+def test_lists_of_value_are_the_best_of_all_that_keep_the_rules(ends):
+    """80 worlds of eight items with pins, a group, an include and a boost, against all 1,680 lists.
+
+    For users who look at places every list is the best one. For those who leave with a click 19 of 20 are, and none
+    is worth less than 97 % of it. By the order of a list without rules they are worth far less.
+    """
+    state = Valued(ITEMS, LENGTH, ByNumber, {}, 0, 0.2)
+    every, shares, by_order = list(itertools.permutations(range(K), LENGTH)), [], []
+    for seed in range(80):
+        rng = np.random.default_rng(seed)
+        attraction, worth = rng.uniform(0.05, 0.8, K), rng.lognormal(0.0, 1.0, K)
+        state.know(attraction, worth, ends)
+        some = rng.permutation(ITEMS).tolist()
+        rules = {
+            "pins": {some[p]: int(place) for p, place in enumerate(rng.permutation(LENGTH)[: seed % 2 + 1] + 1)},
+            "groups": {"g": {"items": some[2:6], "most": 2}},
+            "include": {"n": {"items": some[6:]}},
+        }
+        made = sr.Rules(**rules)
+        factor = np.ones(K)
+        if seed % 4 > 1:
+            factor[ITEMS.index(some[3])] = rules.setdefault("boosts", {})[some[3]] = 4.0
+        found = listed(state, rules).ranking.tolist()
+        assert not broken(made, state.items_at(found), LENGTH)
+        *_, chance, _ = state.world
+        kept = [one for one in every if not broken(made, [ITEMS[k] for k in one], LENGTH)]
+        most = max(worth_of(one, attraction, worth * factor, chance, ends) for one in kept)
+        shares.append(worth_of(found, attraction, worth * factor, chance, ends) / most)
+        state.valued, known = (lambda *of: None), state.valued
+        plain = listed(state, rules).ranking.tolist()
+        by_order.append(worth_of(plain, attraction, worth * factor, chance, ends) / most)
+        state.valued = known
+    assert min(shares) > (0.97 if ends else 1.0 - 1e-9)
+    assert np.mean(np.array(shares) > 1.0 - 1e-9) >= 0.95
+    assert np.mean(by_order) < 0.9  # what the test begins with: it can fail
 
 
 @pytest.mark.parametrize(

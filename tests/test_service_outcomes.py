@@ -110,6 +110,64 @@ async def test_what_a_label_calls_fraud_brings_nothing(url):
         await until(lambda: sum(n for n, _ in sums(local).values()) == 1)
         await local.quiet()
         assert (await report(local, shown[0], shown[0]["items"][0], 1.0, "more"))["outcome"] == "unheard"
+        later = await local.rank()
+        await local.ask("POST", "boards/b/labels", {"start": 1, "end": 4, "label": "fraud"})
+        await until(lambda: not local.worker.boards["b"].board.stale)
+        await local.answer(later, clicked=later["items"][0])
+        assert (await report(local, later, later["items"][0], 1.0, "x"))["outcome"] == "unheard"
+        digest = local.digest()
+    assert replayed(url) == digest
+
+
+async def test_what_was_not_clicked_brings_nothing_however_often_it_is_reported(url):
+    """One outcome comes before the answer, which has no click on its item: later ones are refused."""
+    async with serving(url) as local:
+        await local.board(goal="value", settle=0)
+        shown = await local.rank()
+        clicked, other = shown["items"][:2]
+        assert (await report(local, shown, other, 1.0, "early"))["outcome"] == "waiting"
+        await local.answer(shown, clicked=clicked)
+        for id_ in ("early", "later"):
+            await report(local, shown, other, 1.0, id_, 409)
+        assert (await report(local, shown, clicked, 1.0, "a"))["outcome"] == "learnt"
+        assert sums(local) == {clicked: (1, 1.0)}
+
+
+async def test_past_clicks_and_lists_of_others_bring_what_came_of_them(url):
+    async with serving(url) as local:
+        await local.board(goal="value", settle=0)
+        rows = [{"items": ITEMS[:3], "clicked": ITEMS[1], "value": 4.0}, {"items": ITEMS[:2], "clicked": ITEMS[0]}]
+        for outcome in ("done", "duplicate"):
+            assert (await local.ask("POST", "boards/b/history", {"rows": rows, "batch": "june"}))[
+                "outcome"
+            ] == outcome
+        assert sums(local) == {ITEMS[1]: (1, 4.0)}
+        body = {"rows": [{"items": ITEMS[:2], "clicked": None, "value": 1.0}]}
+        assert "one click" in (await local.ask("POST", "boards/b/history", body, 422))["message"]
+        seen = await local.ask("POST", "boards/b/observe", {"id": "1", "items": ITEMS[:2], "clicked": ITEMS[0]})
+        assert (await report(local, seen, ITEMS[0], 7.0, "a"))["outcome"] == "learnt"
+        assert sums(local) == {ITEMS[1]: (1, 4.0), ITEMS[0]: (1, 7.0)}
+        assert (await local.ask("GET", "boards/b"))["outcomes"] == 2
+        digest = local.digest()
+    assert replayed(url) == digest
+
+
+async def test_a_value_may_come_with_the_answer(url):
+    """One request, two events, counted once each; what is refused leaves no answer behind."""
+    async with serving(url) as local:
+        await local.board(goal="value", settle=0)
+        shown = await local.rank()
+        item = shown["items"][2]
+        for wrong in ({"clicked": item, "value": -1}, {"clicked": None, "value": 1}, {"clicks": [1], "value": 1}):
+            body = {"impression": shown["impression"], **wrong}
+            await local.ask("POST", "boards/b/feedback", body, 422)
+        body = {"impression": shown["impression"], "clicked": item, "value": 6.0}
+        for outcome in ("learnt", "duplicate"):
+            assert (await local.ask("POST", "boards/b/feedback", body))["outcome"] == outcome
+        rows = [{"board": "b", **body}, {"board": "b", **body, "value": 7.0}]
+        told = (await local.ask("POST", "feedback", {"feedback": rows}))["feedback"]
+        assert [row["code"] for row in told] == [200, 409]
+        assert sums(local) == {item: (1, 6.0)}
         digest = local.digest()
     assert replayed(url) == digest
 
@@ -154,6 +212,13 @@ def test_outcomes_need_a_key(tmp_path, url):
             with pytest.raises(Refused) as refused:
                 server.client(wrong).outcome("b", shown.impression, shown.items[0], 1.0, id="a")
             assert refused.value.code in (401, 403)
+        other = server.client(key).rank("b")
+        for wrong in (None, key):
+            with pytest.raises(Refused) as refused:
+                server.client(wrong).feedback("b", other.impression, clicked=other.items[0], value=1.0)
+            assert refused.value.code in (401, 403)
+        told = server.client(answers).feedback("b", other.impression, clicked=other.items[0], value=1.0, id="order 1")
+        assert told == "learnt"
         told = server.client(answers).outcome("b", shown.impression, shown.items[0], 1.0, id="a")
         assert told == "learnt"
     finally:

@@ -1,13 +1,20 @@
 """Rules of a board and of a request, over HTTP: kept, refused by name, logged, and the same when replayed."""
 
 import contextlib
+import itertools
 import math
 
 import numpy as np
 import pytest
 
 from service_tools import ITEMS, replayed, serving
+from steadyrank.core.contract import ANSWER, NOTE_EXTRA, Visit
+from steadyrank.core.refusals import Refused
 from steadyrank.service.board import events
+from steadyrank.service.board.board import Board
+from steadyrank.service.board.config import Config
+from steadyrank.service.board.rule_costs import summarize_rules
+from steadyrank.service.board.watch_summary import list_shown
 from steadyrank.service.storage import open_store
 
 BOARD = {"items": ITEMS, "length": 4, "settle": 0, "guard": "Anyone"}
@@ -96,6 +103,29 @@ async def test_what_cannot_be_kept_is_refused_and_nothing_is_logged(url):
     assert not logged(url, events.Configured)
 
 
+@pytest.mark.interpreted
+def test_another_learner_is_refused_where_the_rules_mean_nothing_to_it():
+    """Boosts need estimates; rules by a feature need the feature. It is the learner to come that counts."""
+    settings = {"rules": {"boosts": {ITEMS[1]: 2.0}}}
+    board = Board.create(Config().changed(settings), ITEMS)
+    with pytest.raises(
+        Refused, match="boosts need a learner that says how attractive items are, which Random does not"
+    ):
+        board.after({"learner": "Random"})
+    assert board.after({"goal": "value"}).goal == "value"  # which SteadyRank knows too
+    other = Board.create(Config().changed({"learner": "Random"}), ITEMS)
+    with pytest.raises(Refused, match="which Random does not"):
+        other.after(settings)
+    assert other.after({**settings, "learner": "SteadyRank"}).rules is not None
+    by_brand = {"groups": {"g": {"by": "brand", "most": 3}}}
+    features = {"items": {"brand": ["a", "b"]}}
+    third = Board.create(
+        Config().changed({"learner": "SteadyRankLinear", "features": features, "rules": by_brand}), ITEMS
+    )
+    with pytest.raises(Refused, match="by must be a feature of items"):
+        third.after({"features": None, "learner": "Random"})
+
+
 async def test_rules_may_name_items_that_come_with_them_and_go_by_features(url):
     known = {f"new {k}": {"brand": "ab"[k % 2]} for k in range(6)}
     rules = {"groups": {"each": {"by": "brand", "most": 1}}, "pins": {"new 0": 1}}
@@ -157,7 +187,6 @@ async def test_mixed_lists_keep_rules_and_pinned_places_are_nobodys(url):
 
 async def test_what_rules_cost_is_what_the_list_would_be_worth_without_them(url):
     """By hand: the chance of a click on the best list with a rule and without it, by the estimates."""
-    worst, pinned = ITEMS[11], "pin 'item 11' at 1"
     async with serving(url) as local:
         await local.ask("PUT", "boards/b", BOARD)
         assert (await local.ask("GET", "boards/b/watch"))["rules"] is None
@@ -167,20 +196,21 @@ async def test_what_rules_cost_is_what_the_list_would_be_worth_without_them(url)
             clicked = next((item for item in shown["items"] if rng.random() < 0.5 / (1 + ITEMS.index(item))), None)
             await local.answer(shown, clicked=clicked)
         brand = {"best": {"items": ITEMS[:3], "most": 3}}
-        await local.ask("PUT", "boards/b", {"rules": {"pins": {worst: 1}, "groups": brand}})
-        state, watch = [await local.ask("GET", f"boards/b/{part}") for part in ("state", "watch")]
+        state = await local.ask("GET", "boards/b/state")
         estimates = {
             row["item"]: estimate
             for row, estimate in zip(state["items"], state["view"]["regimes"][0]["estimates"], strict=True)
         }
-        order = sorted(ITEMS, key=lambda item: -estimates[item])
+        *_, worst = order = sorted(ITEMS, key=lambda item: -estimates[item])
+        await local.ask("PUT", "boards/b", {"rules": {"pins": {worst: 1}, "groups": brand}})
+        watch = await local.ask("GET", "boards/b/watch")
 
         def value(items):
             return 1000 * (1 - math.prod(1 - estimates[item] for item in items))
 
         expected = value(order[:4]) - value([worst, *[item for item in order if item != worst][:3]])
         (first, second), found = watch["rules"]["each"], watch["rules"]["all"]
-        assert (first["rule"], second["rule"]) == (pinned, "group 'best'")
+        assert (first["rule"], second["rule"]) == (f"pin {worst!r} at 1", "group 'best'")
         assert second["cost"] == {"value": 0.0, "low": 0.0, "high": 0.0}  # it changes nothing
         assert first["cost"] == found
         spread = (found["high"] - found["low"]) / 4
@@ -189,3 +219,45 @@ async def test_what_rules_cost_is_what_the_list_would_be_worth_without_them(url)
         assert (watch["rules"]["unkept"], watch["rules"]["refused"]) == ([], None)
         await local.ask("DELETE", f"boards/b/items/{worst}")
         assert "which is retired" in (await local.ask("GET", "boards/b/watch"))["rules"]["refused"]
+
+
+@pytest.mark.interpreted
+def test_what_rules_cost_in_value_and_what_clicks_are_worth():
+    """A board whose last item is clicked least and worth most: a pin of the most clicked one costs value, no clicks.
+
+    By hand, by what is believed: lists of two of four items, of users who leave with their first click.
+    """
+    names = ITEMS[:4]
+    board = Board.create(Config(length=2, goal="value", settle=0, settings={"window": 20}), names)
+    state, rng = board.learner_state, np.random.default_rng(1)
+    chances, prices = [0.5, 0.3, 0.2, 0.1], [1.0, 2.0, 4.0, 40.0]
+    for t in range(1, 1_201):
+        k = t % 4
+        bits = np.array([rng.random() < chances[k]])
+        state.learn(Visit(t), np.array([k]), np.zeros(2 + NOTE_EXTRA), bits, 1, ANSWER)
+        if bits[0] and rng.random() < 0.5:
+            assert state.outcomes.add(t, k, 1, prices[k] * rng.uniform(0.5, 1.5), True) == "learnt"
+    view = state.view()
+    worth, (low, high) = view.worths.mean, view.worths.interval()
+    assert np.all((low < 0.5 * np.array(prices)) & (0.5 * np.array(prices) < high))
+    assert [one.worth for one in state.standings(view)] == [*zip(worth, low, high, strict=True)]
+    assert state.view().worths.mean.tolist() == worth.tolist()
+    board._configured({"rules": {"pins": {names[0]: 1}}})
+    told = summarize_rules(board, view)
+    rates = view.regime(view.trusted).estimate
+
+    def brings(items):
+        total, here = 0.0, 1.0
+        for k in items:
+            total, here = total + here * rates[k] * worth[k], here * (1.0 - rates[k])
+        return 1000.0 * total
+
+    best = max(brings(one) for one in itertools.permutations(range(4), 2))
+    expected = best - max(brings((0, other)) for other in (1, 2, 3))
+    spread = (told.value.high - told.value.low) / 4
+    assert told.value.value == pytest.approx(expected, abs=4 * spread / 400**0.5)
+    assert told.value.low < expected < told.value.high
+    assert told.all.value < 0.0  # the most clicked item brings clicks
+    assert told.each[0].value == told.value
+    rows = {row.item: row for row in list_shown(board, view)}
+    assert rows[names[3]].worth.value == worth[3]

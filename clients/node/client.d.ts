@@ -61,6 +61,10 @@ export interface Answer {
   examined?: number;
   /** Who answers, where the board has `bind_client`. */
   client?: string;
+  /** What came of the click on `clicked` at once, as `outcome` reports it; it needs a key. */
+  value?: number;
+  /** Under which that counts once; "answer" if left out. */
+  id?: string;
 }
 
 export interface Answered {

@@ -58,6 +58,7 @@ def _run(options: argparse.Namespace) -> None:
     from ..evaluation.report.text import aligned, plus_minus
     from ..learners import ALL
     from ..simulator.simulate import simulate
+    from ..users import ALL as USERS
 
     world = profile(options.profile, options.mapping)
     whole("--length", options.length, 1, world.attraction.size)
@@ -68,6 +69,7 @@ def _run(options: argparse.Namespace) -> None:
     users, users_settings = parse_choice(options.users)
     guard, guard_settings = parse_choice(options.guard)
     own = {cls.__name__: cls for cls in classes_in(options.own)} if options.own else {}
+    buys = hasattr(find_class("users", own.get(users, users), USERS), "buy")  # then regret is in value
     chosen = [(text, *parse_choice(text)) for text in options.learner]
     if budget > 0 and adversary == "Honest":
         raise ValueError(f"--budget {options.budget} has no effect on Honest; choose an --adversary")
@@ -111,6 +113,8 @@ def _run(options: argparse.Namespace) -> None:
         suspected = sum(view.corrupted * (view.rounds + view.rejected) for view in views) / max(len(views), 1)
         corrupted = f"{run.spent[:, -1].mean():,.0f}"
         row = [text, f"{run.final.mean():,.1f}", plus_minus(spread, 1), corrupted]
+        if buys:
+            row += [_percent(run.worth.mean()), plus_minus(100.0 * float(half_width(run.worth)), 1)]
         if guard != "Anyone":
             row += [_percent(run.honest_refused), _percent(run.false_refused)]
         rows.append([*row, f"{suspected:,.0f}" if views else ""])
@@ -122,7 +126,8 @@ def _run(options: argparse.Namespace) -> None:
         f"{'' if guard == 'Anyone' else f', guard {options.guard}'}"
     )
     refused = [] if guard == "Anyone" else ["honest refused", "false refused"]
-    titles = ["learner", "regret", "95 %", "corrupted rounds", *refused, "suspected"]
+    worth = ["worth of the best lists", "95 %"] if buys else []
+    titles = ["learner", "regret", "95 %", "corrupted rounds", *worth, *refused, "suspected"]
     shown = len(titles) if any(row[-1] for row in rows) else len(titles) - 1
     print(aligned(titles[:shown], [row[:shown] for row in rows]))
 

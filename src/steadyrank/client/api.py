@@ -248,6 +248,8 @@ class Api:
         clicks: Sequence[bool | int] | None = None,
         examined: int | None = None,
         client: str | None = None,
+        value: float | None = None,
+        id: str | None = None,
         wait: bool = True,
     ) -> Steps[Outcome]:
         """Answer an impression: the item clicked or None, or a bit a place; learnt, waiting, late or duplicate.
@@ -256,10 +258,11 @@ class Api:
         "queued": the server did not answer in time, or earlier answers are still to be sent; this one is sent in the
         background, and counts once. `wait=False` queues it without asking. "fallback": the list was the caller's own,
         and there is nothing to answer. `client`: who answers; needed where the board has `bind_client`.
+        `value`: what came of the click on the item clicked at once, as by `outcome` under this `id`.
         """
         body: dict[str, Any] = {"impression": impression}
-        if client is not None:
-            body["client"] = client
+        given = {"client": client, "value": None if value is None else float(value), "id": id}
+        body |= {name: each for name, each in given.items() if each is not None}
         body |= _answer(clicked, clicks, examined)
         request = Request("POST", f"{_board(board)}/feedback", body, board=board)
         if not impression:

@@ -4,6 +4,8 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
+
 from .arrays import Floats, Ints
 from .item_evidence import INVERTED
 
@@ -39,6 +41,24 @@ class Change:
         return self.inversion > INVERTED
 
 
+_Z = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
+
+
+@dataclass(frozen=True, eq=False)
+class Worths:
+    """What a click on each item is worth, where value is the goal."""
+
+    mean: Floats  # [K]
+    doubt: Floats  # [K] variance of what is believed, as a share of the squared mean
+    ends: bool  # whether a click ends the visit
+
+    def interval(self) -> tuple[Floats, Floats]:
+        """The 95 % interval of each: of a Gamma distribution, by the cube root of Wilson and Hilferty 1931."""
+        ninth, deviation = self.doubt / 9.0, np.sqrt(self.doubt / 9.0)
+        low, high = (np.maximum(1.0 - ninth + z * deviation, 0.0) ** 3 for z in (-_Z, _Z))
+        return self.mean * low, self.mean * high
+
+
 @dataclass(frozen=True, eq=False)
 class View:
     """Regimes, which of them is believed, and what that implies for the feedback."""
@@ -54,6 +74,7 @@ class View:
     attention: tuple[float, ...] = ()  # the chance that each place is looked at, the first one's being 1
     effects: tuple[float, ...] = ()  # of each feature: standard deviations of the logit of a click, signed
     explained: float = 0.0  # share of the variance of these logits that features explain, in the trusted regime
+    worths: Worths | None = None  # None: clicks are the goal
     segments: "tuple[View, ...]" = ()  # of each segment, first that of visits without one; this is all of them then
 
     @property

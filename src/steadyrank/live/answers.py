@@ -138,6 +138,13 @@ def given(
     return Given(None if clicked is LEFT_OUT else clicked, position, clicks, examined)
 
 
+def only_click(answer: Answer) -> int:
+    """The place of the one click that a value given with an answer is of, from 0; refused with 422 otherwise."""
+    if len(answer.positions) != 1:
+        raise Refused(422, f"a value goes with one click, not {len(answer.positions)}: report others by outcome")
+    return answer.positions[0]
+
+
 def at(size: int, positions: Sequence[int], examined: int) -> Answer:
     """Clicks at positions from 0 of a list that may have been longer: what is beyond its end is left out."""
     clicks: Bools = np.zeros(size, np.bool_)

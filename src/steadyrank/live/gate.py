@@ -191,7 +191,7 @@ class Gate:
         self.posts = [Post(*pair, place, length, seed) for place, pair in enumerate(in_order)]
         self.open = chosen[0][0] is GUARDS["Anyone"]  # nobody is kept out, and nobody judged
         self._back = TakenBack.create(length)
-        self.forgetting: Callable[[int, Sequence[int]], None] | None = None  # told of a visit before it is forgotten
+        self.forgetting: Callable[[int, Sequence[int]], None] | None = None  # told of clicks before they are
         self.on_taken_back: Callable[[Ints, Bools], None] | None = None  # told of the clicks that are taken back
 
     def begin(self, learner: Any, capacity: int, sized: int) -> None:
@@ -246,7 +246,7 @@ class Gate:
                 return
             if not self.shadow:
                 if self.forgetting is not None:
-                    self.forgetting(t, ranking[:size].tolist())
+                    self.forgetting(t, ranking[:examined][clicks[:examined]].tolist())
                 post.forget(learner, Visit(t, client, features), ranking[:size], note, clicks[:size], examined)
                 if self.on_taken_back is not None:
                     self.on_taken_back(ranking[:examined], clicks[:examined])

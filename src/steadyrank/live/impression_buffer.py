@@ -12,7 +12,7 @@ from ..core.refusals import Refused
 from ..core.settings import flag, whole
 from .features import FeatureSpace
 from .gate import Gate
-from .outcomes import Outcomes, Told
+from .outcomes import WITH_ANSWER, Outcomes, Told, number_of
 from .silence import Silence
 
 
@@ -201,10 +201,12 @@ class ImpressionBuffer:
             self.cohorts = np.pad(self.cohorts, ((0, 0), (0, len(fresh))), constant_values=ANYONE)
         self.cohorts[place] = [cohorts.get(kind, ANYONE) for kind in self.kinds]
 
-    def past(self, items: Sequence[str], clicks: Bools, examined: int, features: Floats = _UNKNOWN) -> None:
+    def past(
+        self, items: Sequence[str], clicks: Bools, examined: int, features: Floats = _UNKNOWN, value: float = 0.0
+    ) -> None:
         """A list shown before any impression was learnt of: learnt from at once. Items not known yet are added.
 
-        `features`: what was known of the visit.
+        `features`: what was known of the visit; `value`: of what came of the one click, if that is the goal.
         """
         for item in items:
             if item not in self.learner_state.slots:
@@ -213,6 +215,9 @@ class ImpressionBuffer:
             [self.learner_state.slots[item] for item in items[: self.learner_state.length]], np.int64
         )
         self.past_list(ranking, np.zeros(self.learner_state.length + NOTE_EXTRA), clicks, examined, features)
+        clicked = ranking[clicks[: ranking.size]].tolist()
+        if value > 0.0 and clicked and self.learner_state.outcomes is not None:
+            self.learner_state.outcomes.add(self.rounds, clicked[0], number_of(WITH_ANSWER), value, True)
 
     def past_list(
         self, ranking: Ints, note: Floats, clicks: Bools, examined: int, features: Floats = _UNKNOWN

@@ -18,6 +18,7 @@ from ..core.segments import REST, SEGMENT, segment_at
 from ..core.settings import real, whole
 from ..core.views import View
 from ..learners import ALL as LEARNERS
+from ..learners.steady.arranged import ValuedItems, makes_valued_lists, valued_items
 from .answers import check_item
 from .features import NO_FEATURES, FeatureSpace, Values, check_suited
 from .gate import NO_GUARD, Gate, Guarding
@@ -58,6 +59,7 @@ class Standing:
     clicks: int
     rate: float  # clicks / looks, 0 before the first look
     estimate: float | None  # attraction as the learner sees it, where it says so
+    worth: tuple[float, float, float] | None = None  # of a click, with its 95 % interval, where value is the goal
 
 
 class LearnerState:
@@ -302,6 +304,28 @@ class LearnerState:
         ranking, _ = self._rank_allowed(allowed, self._with_features(visit), size, rng)
         return list(ranking.tolist())
 
+    @property
+    def knows_worth(self) -> bool:
+        """Whether the learner says what clicks are worth, so that lists under rules can be made by that."""
+        return makes_valued_lists(self.learner)
+
+    def valued(
+        self, out: Ints, visit: Visit, some: Ints | None, more: Ints, wanted: int, rng: np.random.Generator
+    ) -> ValuedItems | None:
+        """What lists of items that are known well can be made of where value is the goal, and the items in `more`.
+
+        Among `some` slots if given, without those in `out`. None if the learner does not say what clicks are worth.
+        """
+        if not self.knows_worth:
+            return None
+        allowed: Bools = self.newcomers.known.copy()
+        if some is not None:
+            allowed[:] = False
+            allowed[some] = self.newcomers.known[some]
+        allowed[out] = False
+        size = min(wanted, int(np.count_nonzero(allowed)))
+        return valued_items(self.learner, self._with_features(visit), allowed, more, size, rng) if size else None
+
     def slots_of(self, candidates: Sequence[str]) -> Ints:
         """The slots of active items among the candidates, in order."""
         if isinstance(candidates, str):
@@ -402,6 +426,8 @@ class LearnerState:
     def standings(self, view: View | None) -> list[Standing]:
         """Every item with its plain click rate and the learner's estimate, if it has a view."""
         estimates = None if view is None else view.regime(view.current).estimate
+        worths = None if view is None else view.worths
+        columns = None if worths is None else np.array([worths.mean, *worths.interval()])
         return [
             Standing(
                 name,
@@ -410,6 +436,7 @@ class LearnerState:
                 int(self.clicks[k]),
                 float(self.clicks[k] / max(self.looks[k], 1)),
                 None if estimates is None else float(estimates[k]),
+                None if columns is None else (float(columns[0, k]), float(columns[1, k]), float(columns[2, k])),
             )
             for k, name in enumerate(self.names)
         ]

@@ -12,12 +12,14 @@ from ..core.settings import choice, real
 from ..learners import ALL as LEARNERS
 
 Goal: TypeAlias = Literal["click", "value"]  # what lists are made for
+WITH_ANSWER = "answer"  # the id of an outcome that comes with its answer, if no other one is given
 RETURN = "return"  # the kind of an outcome that takes off what was reported before
 MOST_VALUE = 1e12
 CLICK_BYTES = 400  # of a click remembered, with an outcome
 _MOST_OUTCOMES = 100  # of one click
-# of a click: not learnt from yet; the learner knows it; it does not, for a guard or a label kept the visit from it
-WAITS, HEARD, UNHEARD = range(3)
+# of a click: not learnt from yet; it is not, for a guard or a label kept the visit from the learner. Above 0: the
+# learner knows it, of so many visits
+WAITS, UNHEARD = 0, -1
 Told: TypeAlias = Literal["learnt", "waiting", "unheard", "duplicate"]  # what became of an outcome
 Tell: TypeAlias = Callable[[int, int, int, float, float], None]  # the learner: item, round, now, before and after
 
@@ -53,7 +55,7 @@ class _Click:
     __slots__ = ("amounts", "state", "worth")
 
     def __init__(self, state: int) -> None:
-        self.state = state
+        self.state = state  # WAITS, UNHEARD, or of how many visits the learner knows it
         self.worth = 0.0  # of all outcomes; less than 0 while only a return is known
         self.amounts: dict[int, float] = {}  # of each outcome, by its number
 
@@ -62,8 +64,8 @@ class Outcomes:
     """The latest clicks of a board by round and item, and what came of each; at most `most`.
 
     Two visits can have one round where several workers give out lists: what comes of their clicks on one item is
-    added up, which is worth the same. The learner is told the sum of a click's outcomes, at least 0, once it knows
-    the click. `tell` tells it.
+    added up, which is worth the same, and counts as long as the learner knows one of them. The learner is told the
+    sum of a click's outcomes, at least 0, once it knows the click. `tell` tells it.
     """
 
     def __init__(self, tell: Tell) -> None:
@@ -76,12 +78,19 @@ class Outcomes:
         self.now = max(self.now, t)
         for item in items:
             click = self._at(t, item)
-            click.state = HEARD if heard or click.state == HEARD else UNHEARD
-            if heard and click.worth > 0.0:
+            if not heard:
+                click.state = click.state or UNHEARD
+                continue
+            first = click.state <= WAITS
+            click.state = 1 if first else click.state + 1
+            if first and click.worth > 0.0:
                 self.tell(item, t, self.now, 0.0, click.worth)
 
     def add(self, t: int, item: int, number: int, amount: float, clicked: bool) -> Told:
-        """An outcome of a click, once by its number; `clicked`: whether an answer with this click was learnt from."""
+        """An outcome of a click, once by its number; `clicked`: whether an answer with this click was dealt with.
+
+        If it was, and the click is not known here, it is one of those that were forgotten.
+        """
         click = self.clicks.get((t, item))
         if click is not None and number in click.amounts:
             if click.amounts[number] != amount:
@@ -89,30 +98,31 @@ class Outcomes:
             return "duplicate"
         if click is not None and len(click.amounts) >= _MOST_OUTCOMES:
             raise Refused(422, f"at most {_MOST_OUTCOMES} outcomes come of one click")
-        if click is None:
-            click = self._at(t, item)
-            click.state = UNHEARD if clicked else WAITS
+        if click is None and clicked:
+            raise Refused(410, f"the click has expired: the latest {self.most:,} are remembered (most_open)")
+        click = self._at(t, item) if click is None else click
         before = max(click.worth, 0.0)
         click.amounts[number] = amount
         click.worth = sum(sorted(click.amounts.values()))  # the same in any order
         after = max(click.worth, 0.0)
-        if click.state != HEARD:
+        if click.state <= WAITS:
             return "waiting" if click.state == WAITS else "unheard"
         if after != before:
             self.tell(item, t, self.now, before, after)
         return "learnt"
 
     def knows(self, t: int, item: int) -> bool:
-        """Whether anything is known of this click."""
-        return (t, item) in self.clicks
+        """Whether this click is one that was made: of others an outcome may have been reported before any answer."""
+        click = self.clicks.get((t, item))
+        return click is not None and click.state != WAITS
 
     def forget(self, t: int, items: Iterable[int]) -> None:
-        """The learner is about to forget a visit: what came of its clicks first."""
+        """The learner is about to forget a visit with clicks on these items: what came of them first."""
         for item in items:
             click = self.clicks.get((t, item))
-            if click is not None and click.state == HEARD:
-                click.state = UNHEARD
-                if click.worth > 0.0:
+            if click is not None and click.state > WAITS:
+                click.state = click.state - 1 or UNHEARD
+                if click.state == UNHEARD and click.worth > 0.0:
                     self.tell(item, t, self.now, click.worth, 0.0)
 
     def _at(self, t: int, item: int) -> _Click:
@@ -130,7 +140,7 @@ class Outcomes:
         rows = [(row, number) for row, click in enumerate(clicks) for number in click.amounts]
         return {
             "outcomes.click": np.array([*self.clicks, (self.now, 0)], np.int64),
-            "outcomes.state": np.fromiter((click.state for click in clicks), np.uint8, n),
+            "outcomes.state": np.fromiter((click.state for click in clicks), np.int32, n),
             "outcomes.number": np.array(rows, np.int64).reshape(-1, 2),
             "outcomes.amount": np.array([amount for click in clicks for amount in click.amounts.values()], float),
         }

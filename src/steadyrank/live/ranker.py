@@ -25,7 +25,7 @@ from .features import NO_FEATURES, SEGMENT_NAME, FeatureSpace, Values, by_segmen
 from .gate import OneGuard, guarding
 from .impression_buffer import NO_OUTCOMES, DelayQueue, ImpressionBuffer, Outcome
 from .learner_state import LearnerState, Standing
-from .outcomes import Goal, Told, amount_of, number_of, with_goal
+from .outcomes import WITH_ANSWER, Goal, Told, amount_of, number_of, with_goal
 from .ruled_list import RuledLists
 from .rules import Rules
 
@@ -224,13 +224,16 @@ class Ranker:
         position: int | None = None,
         clicks: Sequence[bool | int] | None = None,
         examined: int | None = None,
+        value: float | None = None,
+        id: str = WITH_ANSWER,
     ) -> Outcome:
         """Answer an impression: the item `clicked` (None: nothing was), its `position` from 1, or a bit a place.
 
         `clicks` may be shorter than the list: nothing is said of the places after them. `examined` says how many
         places the user looked at (default: as many as `clicks` has). The same answer
         again is a "duplicate"; another one is refused with code 409, one that is too late with 410, an id that was
-        never given out with 403, an item that was not shown with 422.
+        never given out with 403, an item that was not shown with 422. `value`: what came of the one click at once, as
+        `outcome` would say under this `id`.
         """
         with self._lock:
             self._pass_time()
@@ -242,7 +245,16 @@ class Ranker:
             given = answers.given(
                 answers.IN_PROCESS, clicked=clicked, position=position, clicks=clicks, examined=examined
             )
-            return self._impressions.answer(shown, *given.to(items))
+            answer = given.to(items)
+            if value is None:
+                return self._impressions.answer(shown, *answer)
+            if self._learner_state.outcomes is None:
+                raise Refused(409, NO_OUTCOMES)
+            amount, number = amount_of(value, ""), number_of(id)
+            slot = int(ranking[answers.only_click(answer)])
+            outcome = self._impressions.answer(shown, *answer)
+            self._impressions.outcome(shown, slot, number, amount)
+            return outcome
 
     def outcome(self, shown: int, item: str, value: float, *, kind: str = "purchase", id: str | None = None) -> Told:
         """Something came of a click: `value`, at least 0, such as money or seconds, all of a ranker in one unit.
@@ -329,31 +341,37 @@ class Ranker:
         with self._lock:
             return self._learner_state.gate.client_views()
 
-    def learn(self, log: Iterable[tuple[Sequence[str], Any]]) -> int:
+    def learn(self, log: Iterable[tuple[Sequence[str], Any] | tuple[Sequence[str], Any, float]]) -> int:
         """Start from past clicks: pairs of the items shown, in order, and the answer; how many there were.
 
-        An answer is the item clicked, None for no click, or a bit a place. Items not known yet are added.
+        An answer is the item clicked, None for no click, or a bit a place. Items not known yet are added. Where value
+        is the goal, what came of the one click may come third, as for `outcome`.
         """
         count = 0
         with self._lock:
-            for items, answer in log:
+            for items, answer, *value in log:
                 count += 1
                 try:
-                    self._learn_one(items, answer)
+                    self._learn_one(items, answer, *value)
                 except Refused as error:
                     raise Refused(error.code, f"row {count} of the log: {error}") from error
                 except ValueError as error:
                     raise ValueError(f"row {count} of the log: {error}") from error
         return count
 
-    def _learn_one(self, items: Sequence[str], answer: Any) -> None:
+    def _learn_one(self, items: Sequence[str], answer: Any, value: float = 0.0) -> None:
         self._check_list(items)
         given = (
             answers.Given(item=answer) if answer is None or isinstance(answer, str) else answers.Given(clicks=answer)
         )
-        clicks, examined = given.to(items)
+        said = given.to(items)
+        amount = amount_of(value, "")
+        if amount > 0.0:
+            answers.only_click(said)
+            if self._learner_state.outcomes is None:
+                raise Refused(409, NO_OUTCOMES)
         self._check_room(sum(item not in self._learner_state.slots for item in items))
-        self._impressions.past(items, clicks, examined)
+        self._impressions.past(items, *said, value=amount)
 
     def _check_list(self, items: Sequence[str]) -> None:
         """Refuse what no list can be, before any of its items is added."""
@@ -421,7 +439,11 @@ class Ranker:
 
 
 def replay(
-    log: Iterable[tuple[Sequence[str], Any]], learners: Sequence[str | type], *, length: int, **options: Any
+    log: Iterable[tuple[Sequence[str], Any] | tuple[Sequence[str], Any, float]],
+    learners: Sequence[str | type],
+    *,
+    length: int,
+    **options: Any,
 ) -> dict[str, Ranker]:
     """Run one log of past clicks through several learners: a ranker each, by the learner's name.
 
@@ -430,9 +452,9 @@ def replay(
     rows = list(log)
     if not rows:
         raise ValueError("the log is empty: it needs at least one list")
-    for items, _ in rows:
+    for items, *_ in rows:
         refuse_text(items)
-    first = dict.fromkeys(item for items, _ in rows for item in items)
+    first = dict.fromkeys(item for items, *_ in rows for item in items)
     rankers = {}
     for learner in learners:
         ranker = Ranker(first, length, learner, **options)

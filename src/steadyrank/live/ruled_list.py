@@ -8,6 +8,11 @@ the sets that rules name are nested or disjoint, the lists that keep them are th
 exchanges lead to the best of them, whatever the items are worth as long as the learner prefers those worth more
 (Edmonds 1971). Where sets cross, no single exchange makes the list better. Every item is drawn by the learner, as the
 best of those that may stand there: so it explores as it does without rules.
+
+Where value is the goal, the order of a list does not say which of its items it can spare: who leaves with the first
+click is shown the items by the value of one, so the last one is not the least useful. Then the list that keeps the
+rules is only the first: items and places are exchanged, within the rules, as long as the list is worth more by that
+(`exchange_by_rules`), by a draw of what items attract and clicks are worth. A boost is a factor on the latter.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +24,12 @@ import numpy as np
 from ..core.arrays import Bools, Floats, Ints
 from ..core.contract import Visit
 from ..core.refusals import Refused
-from ..learners.steady.arranged import estimates_at, note_arranged, places_by_looks
+from ..learners.steady.arranged import (
+    estimates_at,
+    item_on_trial,
+    note_arranged,
+    places_by_looks,
+)
 from .features import FeatureSpace, Values
 from .learner_state import LearnerState
 from .newcomers import NEW_LOOKS
@@ -56,11 +66,17 @@ class SlotRules:
     """Rules with slots for names, for any number of lists of one state."""
 
     def __init__(
-        self, rules: Rules, state: LearnerState, known: Mapping[str, Values], space: FeatureSpace | None = None
+        self,
+        rules: Rules,
+        state: LearnerState,
+        known: Mapping[str, Values],
+        space: FeatureSpace | None = None,
+        learns: LearnerState | None = None,
     ) -> None:
         """Refuses rules that contradict one another whatever the list.
 
-        `known`: features of items by name; `space`: as they are declared, if not as the state's.
+        `known`: features of items by name; `space`: as they are declared, if not as the state's; `learns`: whose
+        learner makes the lists, if not the state's.
         """
         space = state.features if space is None else space
         self.best = rules.when_impossible == "best"
@@ -81,11 +97,8 @@ class SlotRules:
         self.new_needs = tuple(number for number, need in enumerate(self.needs) if need.new)
         self.pins: dict[int, tuple[int, str]] = {}  # by place from 0: the slot, and the rule
         self.unkept: list[str] = []  # whatever the list
-        if self.boosts and state.outcomes is not None:
-            raise Refused(422, "boosts weigh clicks, and the goal here is value: pin items, or include them")
-        if self.boosts and estimates_at(state.learner, Visit(1), _NO_SLOTS) is None:
-            name = type(state.learner).__name__
-            raise Refused(422, f"boosts need a learner that says how attractive items are, which {name} does not")
+        if self.boosts:
+            check_boosts(learns or state)
         self._pin(rules, state)
         self.most = [cap.number for cap in self.caps]  # what pins leave of it
         self._count_pins()
@@ -167,6 +180,15 @@ class SlotRules:
                 raise contradiction(_conflict(self, state, allowed, size, number))
 
 
+def check_boosts(state: LearnerState) -> None:
+    """Refuse boosts where the learner does not say what they are factors on."""
+    name, valued = type(state.learner).__name__, state.outcomes is not None
+    if valued and not state.knows_worth:
+        raise Refused(422, f"boosts need a learner that says what clicks are worth, which {name} does not")
+    if not valued and estimates_at(state.learner, Visit(1), _NO_SLOTS) is None:
+        raise Refused(422, f"boosts need a learner that says how attractive items are, which {name} does not")
+
+
 def _sets_of(
     name: str, one: Members, state: LearnerState, known: Mapping[str, Values], space: FeatureSpace
 ) -> Iterator[tuple[str, Ints]]:
@@ -205,7 +227,7 @@ class _Source:
     def __init__(
         self, state: LearnerState, rules: SlotRules, visit: Visit, some: Ints | None, rng: np.random.Generator
     ) -> None:
-        self.state, self.rules, self.visit, self.some, self._rng = state, rules, visit, some, rng
+        self.state, self.rules, self.visit, self.some, self.rng = state, rules, visit, some, rng
         self.seen: dict[int, int] = {}  # slots that were ranked already, with their place in the order of preference
 
     def see(self, slots: Sequence[int]) -> list[int]:
@@ -219,7 +241,7 @@ class _Source:
         """More items that were not ranked yet, but for those of groups that are full."""
         seen: Ints = np.fromiter(self.seen, np.int64, len(self.seen))
         without = [seen, *full] if not self.rules.out else [self.rules.excluded, seen, *full]
-        return self.see(self.state.rank_more(without, self.visit, self.some, wanted, self._rng))
+        return self.see(self.state.rank_more(without, self.visit, self.some, wanted, self.rng))
 
     def among(self, slots: Ints, wanted: int) -> list[int]:
         """The best of some items that were not ranked yet."""
@@ -227,12 +249,12 @@ class _Source:
         alive = np.array([s for s in slots.tolist() if active[s] and s not in seen and s not in out], np.int64)
         if self.some is not None:
             alive = alive[np.isin(alive, self.some)]
-        return self.see(self.state.rank_slots(alive, self.visit, wanted, self._rng))
+        return self.see(self.state.rank_slots(alive, self.visit, wanted, self.rng))
 
     def new(self, wanted: int) -> list[int]:
         """Items that are new, those looked at least first."""
         out = self.rules.out | set(self.seen)
-        drawn = self.state.newcomers.draw(wanted + len(out), self._rng)
+        drawn = self.state.newcomers.draw(wanted + len(out), self.rng)
         may = None if self.some is None else set(self.some.tolist())
         return self.see([slot for slot in drawn if slot not in out and (may is None or slot in may)][:wanted])
 
@@ -594,7 +616,7 @@ def rank_by_rules(
     preferred = source.see([own[place] for place in order])
     pinned = _pins_of(rules, state, some, base.size, unkept)
     source.see(list(pinned.values()))  # they are no candidates for other places
-    if rules.boosts:
+    if rules.boosts and state.outcomes is None:
         preferred = _boosted(source, preferred)
     choice = _Choice(source, list(pinned.values()), base.size - len(pinned))
     choice.take(preferred)
@@ -603,12 +625,49 @@ def rank_by_rules(
         choice.keep_includes(preferred)
     unkept += choice.unkept
     ranking = _arrange(rules, pinned, choice.chosen, order, unkept)
+    if state.outcomes is not None:
+        ranking = _by_value(choice, ranking, item_on_trial(state.learner, base.size, note))
     if ranking == own:
         return RuledList(base, note, [PINNED if p in pinned else FREE for p in range(base.size)], unkept)
     slots, mine = np.array(ranking, np.int64), set(own)
     note_arranged(state.learner, visit, base.size, slots, note)
     places = dict.fromkeys(pinned.values(), PINNED)
     return RuledList(slots, note, [places.get(s, FREE if s in mine else PUT) for s in ranking], unkept)
+
+
+def _by_value(choice: _Choice, ranking: list[int], tried: int) -> list[int]:
+    """A list that keeps rules, made worth as much as exchanges that keep them can make it.
+
+    Pins stay in their places, and items that are new, or `tried` again, in the list: they are there to be learnt of.
+    """
+    source, rules, state = choice.source, choice.rules, choice.state
+    known, may = state.newcomers.known, None if source.some is None else set(source.some.tolist())
+    boosted = [slot for slot in rules.boosts if slot not in rules.out and (may is None or slot in may)]
+    more = np.array([*ranking, *(slot for slot in (*source.seen, *boosted) if known[slot])], np.int64)
+    valued = state.valued(rules.excluded, source.visit, source.some, more, len(ranking), source.rng)
+    if valued is None:
+        return ranking
+    items = valued.items.tolist()
+    index = {slot: i for i, slot in enumerate(items)}
+    for slot, factor in rules.boosts.items():
+        if slot in index:
+            valued.worth[:, index[slot]] *= factor
+    sets = {number: one for one, number in enumerate({n for slot in items for n in rules.caps_of.get(slot, ())})}
+    least, most = [0] * len(sets), [choice.most[number] for number in sets]
+    wanted = {n: one for one, n in enumerate({n for s in items for n in rules.needs_with(s, state)}, len(sets))}
+    least += [choice.least[number] for number in wanted]
+    most += [len(ranking)] * len(wanted)
+    belongs: Ints = np.zeros((len(least), len(items)), np.int64)
+    for i, slot in enumerate(items):
+        for number in rules.caps_of.get(slot, ()):
+            belongs[sets[number], i] = 1
+        for number in rules.needs_with(slot, state):
+            belongs[wanted[number], i] = 1
+    held: Bools = np.array([not known[slot] or slot == tried for slot in items], np.bool_)
+    fixed: Bools = np.array([slot in choice.pinned for slot in ranking], np.bool_)
+    places: Ints = np.array([index[slot] for slot in ranking], np.int64)
+    valued.exchange(places, belongs, np.array(least, np.int64), np.array(most, np.int64), held, fixed)
+    return [items[i] for i in places.tolist()]
 
 
 def _pins_of(

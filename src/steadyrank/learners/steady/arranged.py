@@ -1,15 +1,20 @@
-"""What SteadyRank has to say of a list that somebody else has arranged: estimates, places, and the list's note."""
+"""What SteadyRank has to say of a list that somebody else has arranged: estimates, values, places, and its note."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from ...core.arrays import Floats, Ints
+import numpy as np
+
+from ...core.arrays import Bools, Floats, Ints
 from ...core.compiling.jit import kernel
 from ...core.contract import Visit, view_of
 from ...core.segments import row, segment_at
-from .attention import note_looks
-from .regimes import CURRENT
+from .attention import goes_on, note_looks
+from .hedge import view_of_regime, weigh_views
+from .regimes import CURRENT, rival
+from .revisit import TRIED
 from .steady_rank import SteadyRank
 from .steady_rank_segments import SteadyRankSegments
+from .value_list import exchange_by_rules, views_of_items
 
 
 def _one_of(learner: Any, visit: Visit) -> SteadyRank | None:
@@ -34,6 +39,44 @@ def estimates_at(learner: Any, visit: Visit, slots: Ints) -> Floats | None:
     clicks = regimes.clicks[r, slots] + regimes.untested_clicks[r, slots]
     estimates: Floats = (a + clicks) / (a + b + looks)
     return estimates
+
+
+class ValuedItems(NamedTuple):
+    """Items that a list may be made of, where value is the goal: what they attract, and a click on them is worth."""
+
+    items: Ints  # [n] slots
+    attraction: Floats  # [V, n] in each view of the items
+    worth: Floats  # [V, n]
+    weights: Floats  # [V]
+    chance: Floats  # [length] that a place is looked at
+    ends: bool  # whether a click ends the visit
+
+    def exchange(self, ranking: Ints, sets: Ints, least: Ints, most: Ints, held: Bools, fixed: Bools) -> None:
+        """Make a list of places in `items` worth as much as exchanges make it, as `exchange_by_rules` does."""
+        exchange_by_rules(*self[1:], sets, least, most, held, fixed, ranking)
+
+
+def makes_valued_lists(learner: Any) -> bool:
+    """Whether a learner says what clicks on items are worth."""
+    return isinstance(learner, SteadyRank) and learner.values is not None
+
+
+def valued_items(
+    learner: Any, visit: Visit, allowed: Bools, more: Ints, size: int, rng: np.random.Generator
+) -> ValuedItems | None:
+    """What a list of `size` allowed items, of which there are so many, can be made of, and the items in `more`.
+
+    It is drawn as for a list of the learner's own. None if it does not say what clicks are worth.
+    """
+    if not makes_valued_lists(learner):
+        return None
+    items, attraction, worth, weights, ends = draw_values(learner, allowed, more, size, visit.t, rng)
+    return ValuedItems(items, attraction, worth, weights, learner.attention.chance, ends)
+
+
+def item_on_trial(learner: Any, size: int, note: Floats) -> int:
+    """The item that a list of `size` shows so that it is tried again; -1 if there is none."""
+    return int(note[size + TRIED]) - 1 if isinstance(learner, SteadyRank) else -1
 
 
 def places_by_looks(learner: Any, visit: Visit, size: int) -> list[int]:
@@ -64,3 +107,20 @@ def note_arranged(learner: Any, visit: Visit, before: int, ranking: Ints, note: 
 def note_places(attention, posteriors, ranking, note):
     """`note_looks`, called by itself."""
     note_looks(attention, posteriors, ranking, note)
+
+
+@kernel
+def draw_values(steady, allowed, more, size, t, rng):
+    """`views_of_items`, with the weights of views and whether clicks end visits, as `SteadyRank.rank` has them."""
+    regimes, ends, weights = steady.regimes, not goes_on(steady.attention), np.ones(1)
+    other = rival(regimes, steady.window) if steady.caution > 0.0 else -1
+    insured = steady.insurance if ends else 0.0
+    if other >= 0 or insured > 0.0:
+        weights = np.zeros(2 if other < 0 else 3)
+        current = regimes.tally[CURRENT]
+        weigh_views(weights, regimes.rounds, current, other, insured, steady.caution, steady.window)
+    view = view_of_regime(regimes, steady.favourites, max(other, 0))
+    items, attraction, worth = views_of_items(
+        steady.values, steady.posteriors, view, weights, allowed, more, size, t, rng
+    )
+    return items, attraction, worth, weights, ends

@@ -12,8 +12,9 @@ mean is drawn towards what is expected of the item by the credibility of Bühlma
 outcomes of that value. Values are counted on a logarithmic scale, with their sums: whatever was counted can be taken
 back.
 
-Chances and values are the items' own in every regime: clicks are bought, prices are not. Counting begins when the
-first outcome is reported: of clicks before that it is not known what came of them.
+Chances and values are the items' own in every regime: clicks are bought, prices are not. Clicks are counted from when
+the first outcome is reported: of clicks before that it is not known how many led to something. What came of those
+that did says what an outcome is worth, and nothing of chances and delays.
 """
 
 import math
@@ -55,7 +56,7 @@ class ClickValues(NamedTuple):
     """Clicks and what came of them, by item; K items."""
 
     clicks: Counts  # [K]
-    bought: Counts  # [K] clicks of which something came
+    bought: Counts  # [K] of these, those of which something came
     waiting: Floats  # [K] clicks of which something may still come, each with the chance of that, as of `since`
     since: Ints  # [K] round
     counts: Counts  # [K, BINS] outcomes by their value
@@ -118,6 +119,17 @@ def worth_of(values, k, t, attraction):
     rate = outcomes / (chance[WEIGHT] / expected_of(chance, attraction) + ripe_clicks(values, k, t))
     value = (law[WEIGHT] * expected_of(law, attraction) + values.total[k]) / weight
     return min(rate, 1.0) * value, 1.0 / outcomes + law[VARIES] / weight
+
+
+@kernel
+def worth_of_items(values, posteriors):
+    """`worth_of` of all items as of the latest click, float64[2, K]."""
+    found, t = np.empty((2, values.clicks.size)), values.tally[BEGUN]
+    for k in range(values.clicks.size):
+        t = max(t, values.since[k])
+    for k in range(values.clicks.size):
+        found[0, k], found[1, k] = worth_of(values, k, t, 1.0 - miss_of(posteriors, k))
+    return found
 
 
 @no_refcount
@@ -221,22 +233,20 @@ def count_delay(values, rounds, sign):
 def add_outcome(values, k, shown, t, before, after):
     """What came of a click on item k of round `shown` was worth `before`, and in round t turns out to be `after`.
 
-    One that is taken back does not say how late it was: its delay stays counted. What comes of clicks from before
-    the first outcome was reported is not counted, as these clicks are not.
+    One that is taken back does not say how late it was: its delay stays counted.
     """
     if values.tally[BEGUN] == 0:
         values.tally[BEGUN] = max(t, 1)
-    if shown < values.tally[BEGUN]:
-        return
     if before > 0.0:
         count_value(values, k, before, -1)
     if after > 0.0:
         count_value(values, k, after, 1)
-    if before <= 0.0 < after:
+    counted = shown >= values.tally[BEGUN]  # among the clicks
+    if counted and before <= 0.0 < after:
         values.bought[k] += 1
         values.tally[OUTCOMES] += 1
         count_delay(values, max(t - shown, 0), 1)
-    elif after <= 0.0 < before and values.bought[k] > 0:
+    elif counted and after <= 0.0 < before and values.bought[k] > 0:
         values.bought[k] -= 1
         values.tally[OUTCOMES] -= 1
     learn_value(values, k)

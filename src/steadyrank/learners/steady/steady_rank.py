@@ -1,6 +1,7 @@
 """SteadyRank: regimes found across items, Thompson sampling inside one, a list hedged between views."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -10,7 +11,7 @@ from ...core.compiling.jit import kernel, no_refcount
 from ...core.contract import ANSWER, KIND, SILENCE, Problem
 from ...core.places import by_place
 from ...core.settings import choice, real, whole
-from ...core.views import View
+from ...core.views import View, Worths
 from ..shared.thompson import Posteriors, check_bar
 from .attention import (
     BAR,
@@ -25,7 +26,7 @@ from .attention import (
     scans_all,
     watch,
 )
-from .click_values import ClickValues, add_click, add_outcome, take_click
+from .click_values import ClickValues, add_click, add_outcome, take_click, worth_of_items
 from .evidence import NONE, Rule, changes_too_often, due, end_spans, forecast_of_counts, no_verdict, update_verdict
 from .explain import view_of
 from .hedge import (
@@ -320,5 +321,13 @@ class SteadyRank(NamedTuple):
         count_outcome(self.values, item, shown, t, before, after)
 
     def view(self) -> View:
-        """Regimes and what they imply for the feedback, with item estimates, and how far people look: a copy."""
-        return view_of(self.regimes, self.rule, self.attention)
+        """Regimes and what they imply for the feedback, with item estimates, and how far people look: a copy.
+
+        Where value is the goal, what clicks are worth as well.
+        """
+        view = view_of(self.regimes, self.rule, self.attention)
+        if self.values is None:
+            return view
+        return replace(
+            view, worths=Worths(*worth_of_items(self.values, self.posteriors), not goes_on(self.attention))
+        )

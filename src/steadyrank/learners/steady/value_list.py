@@ -15,6 +15,8 @@ is left out: a dynamic programme over items and places. It is exact for s = 1, e
 
 **Views.** Where it is unclear which of several views of the items is true, what a list is worth is averaged over
 them. Then, and where chances of places fall unevenly, items and places are exchanged until that helps no more.
+
+**Rules.** A list that keeps rules is made better in the same way, by exchanges that keep them.
 """
 
 import numpy as np
@@ -201,16 +203,16 @@ def places_by_look(chance, order, ends, size):
 
 
 @kernel
-def most_valued(values, posteriors, attention, ends, rival, weights, allowed, ranking, t, rng):
-    """Fill `ranking` with the list that is worth most by a draw of what items attract and clicks are worth.
+def views_of_items(values, posteriors, rival, weights, allowed, more, size, t, rng):
+    """The items that a list of `size` is made of, and those in `more`; what each attracts and a click on it is worth.
 
-    `weights`: of the views; the first one is drawn. If there are two or three: that all learnt of attractions is
-    inverted, and the `rival`; values are as believed in both. Their candidates are the `ranking.size` best of each.
+    Both [V, n]. `weights`: of the views; the first one is drawn. If there are two or three: that all learnt of
+    attractions is inverted, and the `rival`; values are as believed in both. Their candidates are the `size` best of
+    each.
     """
-    size = ranking.size
     drawn, draws = candidates_for(values, posteriors, allowed, size, t, rng)
     some, views = drawn.size, weights.size
-    n, items = some, np.empty(some + (views - 1) * size, np.int64)
+    n, items = some, np.empty(some + (views - 1) * size + more.size, np.int64)
     for i in range(n):
         items[i] = drawn[i]
     if views > 1:
@@ -220,6 +222,7 @@ def most_valued(values, posteriors, attention, ends, rival, weights, allowed, ra
         if views > 2:
             best_of(rival, allowed, best, rng)
             n = add_new(items, n, best)
+    n = add_new(items, n, more)
     attraction, worth = np.empty((views, n)), np.empty((views, n))
     for i in range(n):
         k = items[i]
@@ -232,13 +235,122 @@ def most_valued(values, posteriors, attention, ends, rival, weights, allowed, ra
         if views > 2:
             attraction[2, i] = mean_of(rival, k)
             worth[2, i] = worth[1, i]
+    return items[:n], attraction, worth
+
+
+@kernel
+def most_valued(values, posteriors, attention, ends, rival, weights, allowed, ranking, t, rng):
+    """Fill `ranking` with the list that is worth most by a draw of what items attract and clicks are worth.
+
+    `weights` and `rival`: as in `views_of_items`.
+    """
+    size, none = ranking.size, np.empty(0, np.int64)
+    items, attraction, worth = views_of_items(values, posteriors, rival, weights, allowed, none, size, t, rng)
     places, chance = places_by_look(attention.chance, attention.order, ends, size)
     found = np.empty(size, np.int64)
     best_in_order(attraction[0], worth[0], chance, ends, found)
-    if views > 1 or (ends and chance[size - 1] < chance[0]):
+    if weights.size > 1 or (ends and chance[size - 1] < chance[0]):
         exchange(attraction, worth, weights, chance, ends, found)
     for p in range(size):
         ranking[places[p]] = items[found[p]]
+
+
+@no_refcount
+def worth_of_list(attraction, value, weights, chance, ends, ranking):
+    """What a list is worth: see above, averaged over the views."""
+    total = 0.0
+    for v in range(weights.size):
+        here = weights[v]
+        for p in range(ranking.size):
+            a = attraction[v, ranking[p]]
+            total += here * chance[p] * a * value[v, ranking[p]]
+            here *= 1.0 - a if ends else 1.0
+    return total
+
+
+@no_refcount
+def may_replace(sets, counts, least, most, out, new):
+    """Whether a list with so many items of each set keeps all that it keeps, with a new item instead of another."""
+    for s in range(counts.size):
+        count = counts[s] + sets[s, new] - sets[s, out]
+        if (count > counts[s] and count > most[s]) or (count < counts[s] and count < least[s]):
+            return False
+    return True
+
+
+@no_refcount
+def put_in_order(index, fixed, ranking, p, new, other):
+    """Fill `other` with a list that has a new item instead of that at place p, before the first one after which it
+    belongs by `index`; what is fixed stays.
+    """
+    q, waits = 0, True
+    for place in range(ranking.size):
+        if fixed[place]:
+            other[place] = ranking[place]
+            continue
+        while q < ranking.size and (fixed[q] or q == p):
+            q += 1
+        if waits and (q == ranking.size or index[ranking[q]] < index[new]):
+            other[place] = new
+            waits = False
+        else:
+            other[place] = ranking[q]
+            q += 1
+
+
+@kernel
+def exchange_by_rules(attraction, value, weights, chance, ends, sets, least, most, held, fixed, ranking):
+    """Exchange items of a list for others, and places for one another, until nothing that keeps the rules helps.
+
+    `sets` [S, n]: 1 for the items of each; a list has from `least` to `most` [S] of them, as far as it has now.
+    `held` [n]: items that have to stay in it; `fixed` [length]: places whose items stay. A new item stands in the
+    place of the one that leaves, or where it belongs by `order_value`. Each step is the best of all. O(n length^2) a
+    step, and as much for each set.
+    """
+    size, n = ranking.size, attraction.shape[1]
+    index, fall = np.empty(n), fall_of(chance[:size])
+    for i in range(n):
+        index[i] = order_value(attraction[0, i], value[0, i], fall, ends)
+    free, counts = np.ones(n, np.bool_), np.zeros(least.size, np.int64)
+    for p in range(size):
+        free[ranking[p]] = False
+        for s in range(counts.size):
+            counts[s] += sets[s, ranking[p]]
+    other, best = ranking.copy(), ranking.copy()
+    now = worth_of_list(attraction, value, weights, chance, ends, ranking)
+    for _ in range(ROUNDS * size):
+        more, out, new = now + LEAST * abs(now), -1, -1
+        for p in range(size):
+            if fixed[p]:
+                continue
+            k = ranking[p]
+            for q in range(p + 1, size):
+                if not fixed[q]:
+                    other[:] = ranking
+                    other[p], other[q] = ranking[q], k
+                    found = worth_of_list(attraction, value, weights, chance, ends, other)
+                    if found > more:
+                        more, out, new = found, k, k
+                        best[:] = other
+            for i in range(n if not held[k] else 0):
+                if free[i] and may_replace(sets, counts, least, most, k, i):
+                    for ordered in range(2 if ends else 1):
+                        other[:] = ranking
+                        other[p] = i
+                        if ordered == 1:
+                            put_in_order(index, fixed, ranking, p, i, other)
+                        found = worth_of_list(attraction, value, weights, chance, ends, other)
+                        if found > more:
+                            more, out, new = found, k, i
+                            best[:] = other
+        if out < 0:
+            return
+        now = more
+        ranking[:] = best
+        free[out] = True
+        free[new] = False
+        for s in range(counts.size):
+            counts[s] += sets[s, new] - sets[s, out]
 
 
 @kernel

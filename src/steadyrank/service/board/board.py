@@ -18,7 +18,7 @@ from ...live.learner_state import LearnerState
 from ...live.ruled_list import RuledList, RuledLists
 from ...live.rules import Rules
 from . import events
-from .checks import check, check_known_here, check_rules, guards_of
+from .checks import check, check_known_here, check_learner, check_rules, guards_of
 from .config import CollectionSettings, Config, GuardChoice, Known, Setting, with_settings
 from .events import AnyEvent
 from .feedback import OTHER_ITEMS, LabelledFeedback, PastBatches, Reported
@@ -138,7 +138,7 @@ class Board:
         if book is None:
             raise Refused(409, NO_OUTCOMES)
         told: str
-        if book.knows(event.round, event.slot):
+        if event.key not in self.impressions.numbers and book.knows(event.round, event.slot):
             told = book.add(event.round, event.slot, event.number, event.amount, False)
         else:
             try:
@@ -339,7 +339,9 @@ class Board:
                 self._past_of(row, row.of)
             else:
                 answer = answers.at(len(row.items), row.clicks, row.examined)
-                self.impressions.past(row.items, *answer, self.learner_state.features.of_visit_then(row.features))
+                features = self.learner_state.features.of_visit_then(row.features)
+                self.impressions.past(row.items, *answer, features, row.value)
+                self.outcomes += row.value > 0.0 and self.learner_state.outcomes is not None
             self.feedback.timeline.show(self.impressions.rounds, 0.0)
             yield
         return "done"
@@ -439,9 +441,11 @@ class Board:
             config = self.latest.changed(changes)
         except (msgspec.ValidationError, ValueError) as error:
             raise Refused(422, str(error)) from error
-        check(config, ["any"])
-        if "rules" in changes or "length" in changes:
-            check_rules(config, self.learner_state, self.described)
+        learns = check(config, ["any"])
+        if changes.keys() & {"rules", "length", "features"}:
+            check_rules(config, self.learner_state, self.described, learns)
+        else:
+            check_learner(config, learns)
         return config
 
     def keep(self) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -15,7 +15,7 @@ from ...live.gate import Guarding
 from ...live.impression_buffer import MOST_KINDS
 from ...live.learner_state import LearnerState
 from ...live.outcomes import with_goal
-from ...live.ruled_list import SlotRules
+from ...live.ruled_list import SlotRules, check_boosts
 from .config import OF_ITEMS, CollectionSettings, Config, Known, Setting
 from .events import KIND_NAME
 
@@ -66,10 +66,17 @@ def _collection_state(config: Config, own: CollectionSettings) -> CollectionStat
     return CollectionState(config.length, settings, config.seed, own.most_pairs, guards_of(config), config.shadow)
 
 
-def check_rules(config: Config, state: LearnerState, known: Mapping[str, Values]) -> None:
-    """Refuse rules that lists of these items cannot keep. `known`: features of items."""
+def check_rules(config: Config, state: LearnerState, known: Mapping[str, Values], learns: LearnerState) -> None:
+    """Refuse rules that lists of these items cannot keep. `known`: features of items; `learns`: by these settings."""
     if config.rules is not None:
-        SlotRules(config.rules.made(), state, known, config.feature_space()).check(state, config.length)
+        rules = SlotRules(config.rules.made(), state, known, config.feature_space(), learns)
+        rules.check(state, config.length)
+
+
+def check_learner(config: Config, learns: LearnerState) -> None:
+    """Refuse a learner under which the rules mean nothing; `learns`: by these settings."""
+    if config.rules is not None and config.rules.boosts:
+        check_boosts(learns)
 
 
 class UnknownHere(Exception):

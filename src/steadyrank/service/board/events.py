@@ -180,6 +180,7 @@ class Past(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=T
     features: Known = {}  # what was known of the visit
     of: ShownItems | None = None  # in a collection, in place of `items`
     places: list[int] = []  # in a collection, of the engine's order
+    value: float = 0.0  # of what came of the one click
 
 
 class History(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="history"):

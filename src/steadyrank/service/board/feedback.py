@@ -69,6 +69,8 @@ class LabelledFeedback:
             cohorts = [(kind, number) for kind, number in cohorts if self.words.get(number) != HONEST]
         if word == FRAUD:
             add_clicks(self.learner_state.condemned, ranking[:examined], clicks[:examined])
+            if self.learner_state.outcomes is not None:
+                self.learner_state.outcomes.click(t, ranking[:examined][clicks[:examined]].tolist(), False)
             self.timeline.learn(t, clicked, examined, 0, 1)
             return False
         taken_as = VOUCHED if word == HONEST and kind == ANSWER else kind

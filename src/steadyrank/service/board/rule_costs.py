@@ -1,45 +1,53 @@
-"""What the rules of a board cost in clicks: the best lists with and without each of them, by what was learnt.
+"""What the rules of a board cost: the best lists with and without each of them, by what was learnt.
 
-Lists are the best by the estimates of the trusted regime, not drawn. A list is worth the chance of a click on it, by
-these estimates and by how far people look. What a rule costs is what a list would be worth without it, and with all
-others, less what it is worth with all of them. The interval is that of the estimates' posterior, Beta with the
-estimate's mean and weight; the lists are taken for known. What a rule is good for, it cannot tell.
+Lists are the best by the estimates of the trusted regime, not drawn: those clicked most, or, where value is the goal,
+those worth most. What a rule costs is what a list would bring without it, and with all others, less what it brings
+with all of them. That is told in clicks, by the chance of a click on a list and how far people look; and where value
+is the goal in value, by what clicks are worth. The interval is that of what is believed: estimates are Beta with
+their mean and weight, values of a click Gamma with their mean and variance; the lists are taken for known. What a
+rule is good for, it cannot tell.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
-from ...core.arrays import Floats, Ints
+from ...core.arrays import Bools, Floats, Ints
 from ...core.contract import NOTE_EXTRA, Visit
 from ...core.refusals import Refused
-from ...core.views import Regime, View
+from ...core.views import Regime, View, Worths
+from ...learners.steady.arranged import ValuedItems
 from ...live.learner_state import LearnerState
 from ...live.ruled_list import SlotRules, rank_by_rules
 from ...live.rules import Rules
 from .board import Board
-from .savings import worse
+from .savings import DRAWS, worse
 from .schema import IntervalOut, Schema
 
 _MOST = 20  # rules that are told of, the first
 _LISTS = 1_000.0
+_TRIED = 8  # items for each place among which the list worth most is looked for
 
 
-class RuleCostOut(Schema):
-    """A rule, and the clicks that it costs in 1,000 lists, below 0 if it brings some."""
+class RuleCostOut(Schema, kw_only=True):
+    """A rule, and the clicks that it costs in 1,000 lists, below 0 if it brings some; `value`, if it is the goal."""
 
     rule: str
     cost: IntervalOut
+    value: IntervalOut | UnsetType = UNSET
 
 
-class RulesOut(Schema):
+class RulesOut(Schema, kw_only=True):
     """What rules of a board cost: all of them together, and each beside all others, the first 20.
 
+    `value`: what they cost in value, where that is the goal.
     `unkept`: rules that lists of all items cannot keep now; `refused`: why no list can be made, if that is so.
     """
 
     all: IntervalOut | None
+    value: IntervalOut | UnsetType = UNSET
     each: list[RuleCostOut]
     unkept: list[str]
     refused: str | None
@@ -48,9 +56,11 @@ class RulesOut(Schema):
 class _ByEstimate:
     """A learner state whose lists are the best by these estimates."""
 
-    def __init__(self, state: LearnerState, estimates: Floats) -> None:
-        self._state = state
-        self._order: Ints = np.argsort(-estimates[: len(state.names)], kind="stable")
+    def __init__(self, state: LearnerState, estimates: Floats, worths: Worths | None, chances: Floats) -> None:
+        self._state, self._worths, self._chances = state, worths, chances
+        self._estimates = estimates[: len(state.names)]
+        self._looks_worth = self._estimates if worths is None else self._estimates * worths.mean[: len(state.names)]
+        self._order: Ints = np.argsort(-self._looks_worth, kind="stable")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._state, name)
@@ -69,7 +79,30 @@ class _ByEstimate:
         best = self._best([out], length)
         if not best:
             raise Refused(422, "no item may be shown")
-        return np.array(best, np.int64), np.zeros(self._state.length + NOTE_EXTRA)
+        ranking, none = np.array(best, np.int64), np.zeros(0, np.int64)
+        valued = self.valued(out, visit, some, ranking, ranking.size, rng)
+        if valued is not None:
+            places: Ints = np.searchsorted(valued.items, ranking)
+            held: Bools = np.zeros(valued.items.size, np.bool_)
+            no_sets = np.zeros((0, valued.items.size), np.int64)
+            valued.exchange(places, no_sets, none, none, held, held[: ranking.size])
+            ranking = valued.items[places]
+        return ranking, np.zeros(self._state.length + NOTE_EXTRA)
+
+    def valued(
+        self, out: Ints, visit: Visit, some: Ints | None, more: Ints, wanted: int, rng: np.random.Generator
+    ) -> ValuedItems | None:
+        """As of a state: the items of which a look is worth most, as such and beyond the rest of a list."""
+        if self._worths is None:
+            return None
+        may = self._state.newcomers.known[: self._order.size].copy()
+        may[out] = False
+        order, number = self._order[may[self._order]], _TRIED * wanted
+        typical = self._looks_worth[order[:wanted]].sum()
+        beyond = self._looks_worth[order] - self._estimates[order] * typical
+        items = np.unique(np.concatenate([order[:number], order[np.argsort(-beyond, kind="stable")[:number]], more]))
+        views = self._estimates[None, items], self._worths.mean[None, items]
+        return ValuedItems(items, *views, np.ones(1), self._chances, self._worths.ends)
 
     def rank_more(
         self, without: Sequence[Ints], visit: Visit, some: Ints | None, wanted: int, rng: np.random.Generator
@@ -89,7 +122,7 @@ def summarize_rules(board: Board, view: View | None) -> RulesOut | None:
     if rules is None or view is None or view.segments:
         return None
     trusted, chances = view.regime(view.trusted), _chances(board, view)
-    by_estimate: Any = _ByEstimate(board.learner_state, trusted.estimate)
+    by_estimate: Any = _ByEstimate(board.learner_state, trusted.estimate, view.worths, chances)
     refused = None
     if rules.when_impossible == "refuse":
         try:
@@ -98,11 +131,13 @@ def summarize_rules(board: Board, view: View | None) -> RulesOut | None:
             refused = str(error)
     ours, unkept = _list(board, by_estimate, rules.as_best())
     free, _ = _list(board, by_estimate, Rules(when_impossible="best"))
-    each = [
-        RuleCostOut(rule=label, cost=_cost(trusted, chances, _list(board, by_estimate, others.as_best())[0], ours))
-        for label, others in _without_each(rules)
-    ]
-    return RulesOut(all=_cost(trusted, chances, free, ours), each=each, unkept=unkept, refused=refused)
+    known = trusted, view.worths, chances
+    each = []
+    for label, others in _without_each(rules):
+        without, _ = _list(board, by_estimate, others.as_best())
+        each.append(RuleCostOut(rule=label, **_costs(*known, without, ours)))
+    costs = _costs(*known, free, ours)
+    return RulesOut(all=costs.pop("cost"), **costs, each=each, unkept=unkept, refused=refused)
 
 
 def _chances(board: Board, view: View) -> Floats:
@@ -137,10 +172,37 @@ def _without_each(rules: Rules) -> Iterator[tuple[str, Rules]]:
             yield what, Rules(**{**plain, kind: []})
 
 
-def _cost(trusted: Regime, chances: Floats, without: list[int], ours: list[int]) -> IntervalOut:
-    """Clicks in 1,000 lists by which one is worth more than another."""
+def _costs(
+    trusted: Regime, worths: Worths | None, chances: Floats, without: list[int], ours: list[int]
+) -> dict[str, IntervalOut]:
+    """Clicks in 1,000 lists by which one is worth more than another, and value if that is the goal."""
+    none = IntervalOut(value=0.0, low=0.0, high=0.0)
     if without == ours:
-        return IntervalOut(value=0.0, low=0.0, high=0.0)
-    lost = _LISTS * worse(trusted, without, ours, chances, np.random.default_rng(0))
-    low, high = np.quantile(lost, (0.025, 0.975)).tolist()
-    return IntervalOut(value=float(lost.mean()), low=low, high=high)
+        return {"cost": none} if worths is None else {"cost": none, "value": none}
+    costs = {"cost": _interval(worse(trusted, without, ours, chances, np.random.default_rng(0)))}
+    if worths is not None:
+        costs["value"] = _interval(_less_worth(trusted, worths, chances, without, ours))
+    return costs
+
+
+def _interval(lost: Floats) -> IntervalOut:
+    found = np.array([lost.mean(), *np.quantile(lost, (0.025, 0.975))])
+    value, low, high = (np.round(_LISTS * found, 9) + 0.0).tolist()  # rounded, for lists of the same items are alike
+    return IntervalOut(value=value, low=low, high=high)
+
+
+def _less_worth(trusted: Regime, worths: Worths, chances: Floats, without: list[int], ours: list[int]) -> Floats:
+    """[draws] by how much less a list is worth than another, by rates and values drawn from what is known."""
+    drawn, rng = sorted({*without, *ours}), np.random.default_rng(0)
+    mean, weight, size = trusted.estimate[drawn], trusted.weight[drawn], (DRAWS, len(drawn))
+    rates = rng.beta(mean * weight, (1.0 - mean) * weight, size)
+    doubt = np.maximum(worths.doubt[drawn], 1e-12)
+    values = worths.mean[drawn] * doubt * rng.standard_gamma(1.0 / doubt, size)
+    brings = []
+    for items in (without, ours):
+        some = np.searchsorted(drawn, items)
+        missed = np.cumprod(1.0 - rates[:, some], axis=1) if worths.ends else np.ones((DRAWS, len(items)))
+        reached = np.concatenate([np.ones((DRAWS, 1)), missed[:, :-1]], axis=1)
+        brings.append((reached * rates[:, some] * values[:, some]) @ chances[: len(items)])
+    lost: Floats = brings[0] - brings[1]
+    return lost

@@ -19,7 +19,7 @@ from ...live.learner_state import LearnerState
 from .board import Board
 from .schema import IntervalOut, Schema
 
-_DRAWS = 400
+DRAWS = 400
 _BLOCK = 512  # rates of which the highest is found first
 
 
@@ -55,7 +55,7 @@ def savings(view: View, names: Sequence[str], active: Bools, rounds: int, length
     others = {regime.number: regime for regime in view.regimes if regime.number != view.trusted}
     best = _best(trusted.estimate, slots, length)
     chances = np.array(view.attention[:length] or (1.0,) * length)
-    rng, lost, count, visits = np.random.default_rng(0), np.zeros(_DRAWS), 0, 0.0
+    rng, lost, count, visits = np.random.default_rng(0), np.zeros(DRAWS), 0, 0.0
     believed: list[int] = []
     for number, stretch in _stretches(view, rounds):
         if number not in others:
@@ -110,7 +110,7 @@ def worse(trusted: Regime, best: list[int], believed: list[int], chances: Floats
     """[draws] by how much less likely a list is clicked than the best one, by rates drawn from what is known."""
     drawn = sorted({*best, *believed})
     mean, weight = trusted.estimate[drawn], trusted.weight[drawn]
-    rates = rng.beta(mean * weight, (1.0 - mean) * weight, (_DRAWS, len(drawn)))
+    rates = rng.beta(mean * weight, (1.0 - mean) * weight, (DRAWS, len(drawn)))
     values = []
     for items in (best, believed):
         seen = rates[:, np.searchsorted(drawn, items)] * chances[: len(items)]

@@ -1,18 +1,20 @@
 """What a page shows of a board, few numbers whatever the number of items: its list, items that diverge, features."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from ...core.arrays import Bools, Floats, Ints
 from ...core.contract import ANYONE, Visit
-from ...core.views import View
+from ...core.views import View, Worths
 from ...live.features import SEGMENT_NAME, FeatureSpace, Kind
 from ...live.impression_buffer import UNANSWERED
 from ...live.learner_state import LearnerState
 from .board import Board
-from .schema import Schema
+from .schema import IntervalOut, Schema
 
 MOST_DIVERGING = 20
 _DRAWS = 60  # lists looked at to see what users get
@@ -20,10 +22,11 @@ _MOST_DRAWN = 75_000  # items in all of these: with very many items, one list ha
 _Z = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
 
 
-class ItemOut(Schema):
+class ItemOut(Schema, kw_only=True):
     """How an item stands: its plain click rate, and its attraction as the learner sees it.
 
     `invalid_clicks`: those of its clicks that a guard refused or took back, or that a label calls fraud.
+    `worth`: of a click, with a 95 % interval, where value is the goal.
     """
 
     item: str
@@ -33,9 +36,10 @@ class ItemOut(Schema):
     rate: float
     estimate: float | None
     invalid_clicks: int
+    worth: IntervalOut | UnsetType = UNSET
 
 
-class WatchItem(ItemOut):
+class WatchItem(ItemOut, kw_only=True):
     """An item: its plain click rate, and its attraction in the trusted regime with a 95 % interval."""
 
     low: float | None
@@ -105,6 +109,12 @@ def typical(board: Board, known: Floats | None = None, parts: int = 1) -> list[i
     return sorted(points, key=lambda slot: (-points[slot], slot))[:size]
 
 
+def worths_out(worths: Worths, some: slice | Sequence[int]) -> list[IntervalOut]:
+    """What clicks on some items are worth, with intervals."""
+    columns = (each[some].tolist() for each in (worths.mean, *worths.interval()))
+    return [IntervalOut(value=mean, low=low, high=high) for mean, low, high in zip(*columns, strict=True)]
+
+
 def interval(mean: Floats, weight: Floats) -> tuple[Floats, Floats]:
     """Wilson's 95 % interval of rates estimated from so many looks, those that a prior stands for among them.
 
@@ -132,6 +142,7 @@ class _Items:
         self._compared = view is not None and not state.features.visits
         self._clicks: Ints = state.clicks[:size]
         self._trusted = None if view is None else view.regime(view.trusted)
+        self._worths = None if view is None else view.worths
 
     def at(self, slots: list[int]) -> list[WatchItem]:
         """The items in these slots."""
@@ -171,6 +182,7 @@ class _Items:
             rate=clicks / max(looks, 1),
             estimate=estimate,
             invalid_clicks=self._learner_state.invalid_clicks(slot),
+            worth=UNSET if self._worths is None else worths_out(self._worths, [slot])[0],
             low=bounds[0],
             high=bounds[1],
         )

@@ -12,8 +12,8 @@ from msgspec import UNSET, UnsetType
 from ...core.refusals import Refused
 from ...live import answers
 from ...live.answers import fresh, without
-from ...live.impression_buffer import MOST_KINDS
-from ...live.outcomes import amount_of
+from ...live.impression_buffer import MOST_KINDS, NO_OUTCOMES
+from ...live.outcomes import WITH_ANSWER, amount_of
 from ...live.rules import Rules
 from ..board import events
 from ..board.checks import as_logged
@@ -91,10 +91,16 @@ class RankOut(Schema):
 
 
 class FeedbackIn(AnswerIn, kw_only=True):
-    """An answer to an impression; `client`: who answers, where the board has `bind_client`."""
+    """An answer to an impression; `client`: who answers, where the board has `bind_client`.
+
+    `value`: what came of the click on `clicked` at once, as by `outcomes` under this `id`. It needs a key with the
+    scope feedback.
+    """
 
     impression: str
     client: str | None = None
+    value: float | UnsetType = UNSET
+    id: str = WITH_ANSWER
 
 
 class FeedbackOut(Schema):
@@ -170,9 +176,13 @@ class OutcomesOut(Schema):
 
 
 class PastIn(AnswerIn, kw_only=True):
-    """A list shown in the past, and what was clicked; `features`, `segment`: known of the visit, as for `rank`."""
+    """A list shown in the past, and what was clicked; `features`, `segment`: known of the visit, as for `rank`.
+
+    `value`: what came of the one click, where that is the goal.
+    """
 
     items: list[str]
+    value: float = 0.0
     features: Features | None = None
     segment: str | None = None
 
@@ -363,7 +373,23 @@ async def _answer_known(call: Call, name: str, body: FeedbackIn) -> str:
         if session.resealing is not None and not session.resealing.done():
             await asyncio.shield(session.resealing)
         shown = shown_list(call.worker, session, body, call.may)
-        return await rank_and_answer.answer(call.worker, session, shown, said(body))
+        if body.value is UNSET:
+            return await rank_and_answer.answer(call.worker, session, shown, said(body))
+        return await _answer_with_value(call, session, shown, body)
+
+
+async def _answer_with_value(call: Call, session: BoardSession, shown: ImpressionId, body: FeedbackIn) -> str:
+    """The outcome of an answer with what came of its click, which is refused before anything of it is written."""
+    call.may("feedback", session.name)
+    check_path(session, BOARDS)
+    if body.value is UNSET or not isinstance(body.clicked, str):
+        raise Refused(422, "value goes with clicked, an item: report what came of several clicks by outcomes")
+    amount = amount_of(body.value, "")
+    _check_name("id", body.id)
+    rank_and_answer.check_outcome(call.worker, session, shown)
+    outcome = await rank_and_answer.answer(call.worker, session, shown, said(body))
+    await rank_and_answer.outcome(call.worker, session, shown, body.clicked, body.id, amount)
+    return outcome
 
 
 def shown_list(
@@ -383,6 +409,8 @@ def answer_now(
 ) -> str | asyncio.Future[str] | None:
     """The outcome of an answer to a board in memory, or a future of it; None if it has to wait for anything else."""
     if session.resealing is not None and not session.resealing.done():
+        return None
+    if body.value is not UNSET:
         return None
     shown = shown_list(worker, session, body, may)
     if shown.key in session.answering or rank_and_answer.has_new_items(session, shown):
@@ -585,4 +613,9 @@ def _past(session: BoardSession, row: PastIn) -> events.Past:
     check_items(row.items)
     session.board.learner_state.features.check_visit(visit)
     answer = said(row).to(row.items)
-    return events.Past(row.items, answer.positions, answer.examined, as_logged(visit))
+    amount = amount_of(row.value, "")
+    if amount > 0.0:
+        answers.only_click(answer)
+        if session.board.learner_state.outcomes is None:
+            raise Refused(409, NO_OUTCOMES)
+    return events.Past(row.items, answer.positions, answer.examined, as_logged(visit), value=amount)

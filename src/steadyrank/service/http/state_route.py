@@ -24,6 +24,7 @@ from ..board.watch_summary import (
     see,
     summarize_features,
     summarize_segments,
+    worths_out,
 )
 from .bodies import encode as _encode
 from .request import NO_SEGMENTS, Call, Parts, limit_of
@@ -178,6 +179,9 @@ def _items(board: Board, view: View | None, page: range) -> Callable[[int, int],
     looks, clicks = state.looks[part].copy(), state.clicks[part].copy()
     estimates = None if view is None else view.regime(view.current).estimate[part].copy()
     invalid = [state.invalid_clicks(slot) for slot in page]
+    worths: list[Any] = [UNSET] * len(page)
+    if view is not None and view.worths is not None:
+        worths = worths_out(view.worths, part)
 
     def features_of(name: str) -> Any:
         return described.get(name, {}) if has_features else UNSET
@@ -195,9 +199,12 @@ def _items(board: Board, view: View | None, page: range) -> Callable[[int, int],
                 rate=d,
                 estimate=e,
                 invalid_clicks=f,
+                worth=g,
                 features=features_of(name),
             )
-            for name, a, b, c, d, e, f in zip(names[start:end], *columns, invalid[start:end], strict=True)
+            for name, a, b, c, d, e, f, g in zip(
+                names[start:end], *columns, invalid[start:end], worths[start:end], strict=True
+            )
         ]
 
     return items

@@ -253,16 +253,20 @@ def _told_again(
     return head, who, sender, features, ShownItems(*shown.of) if shown.of and client is None else None
 
 
+def check_outcome(worker: Worker, session: BoardSession, shown: ImpressionId) -> None:
+    """Refuse what came of a click where it is not the goal, or too late."""
+    if session.board.learner_state.outcomes is None:
+        raise Refused(409, NO_OUTCOMES)
+    days = session.board.config.outcome_days
+    if worker.clock() > shown.expires - session.board.config.lifetime + days * _DAY:
+        raise Refused(410, f"the list was shown more than outcome_days ago, {days:g}")
+
+
 async def outcome(
     worker: Worker, session: BoardSession, shown: ImpressionId, item: str, id_: str, amount: float
 ) -> str:
     """Something came of a click on an item of an impression; what became of it, once it is on the disk."""
-    board = session.board
-    if board.learner_state.outcomes is None:
-        raise Refused(409, NO_OUTCOMES)
-    days = board.config.outcome_days
-    if worker.clock() > shown.expires - board.config.lifetime + days * _DAY:
-        raise Refused(410, f"the list was shown more than outcome_days ago, {days:g}")
+    check_outcome(worker, session, shown)
     if has_new_items(session, shown):
         await worker.catch_up()  # an item was added at another worker a moment ago
     items = items_of(session, shown, [item])

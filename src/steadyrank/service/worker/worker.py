@@ -301,7 +301,7 @@ class Worker:
             check, start.config, start.items
         )  # refuses what is wrong; compiles the learner
         if start.config.rules is not None:
-            await asyncio.to_thread(check_rules, start.config, state, start.features)
+            await asyncio.to_thread(check_rules, start.config, state, start.features, state)
         event = events.encode(start)
         number = await self.log_writer.run_chore(lambda store: store.create_board(name, event, self.clock()))
         await self.catch_up()

@@ -1,7 +1,7 @@
 /** Tables of items: the plain click rate beside the learner's estimate and its interval. */
 
 import { draw, make, match, say, setAll } from "./dom.js";
-import { count, percent, range } from "./words.js";
+import { amount, count, percent, range } from "./words.js";
 
 const WIDE = 110; // of the picture of a row
 
@@ -30,6 +30,7 @@ export class ItemTable {
     const heads = [make("th", { scope: "col" }, "item"), make("th", { scope: "col", class: "right" }, "plain rate")];
     heads.push(make("th", { scope: "col", class: "right learnt" }, "estimate", make("span", { class: "ranged" }, " (95 %)")));
     heads.push(make("th", { scope: "col", class: "picture learnt", "aria-hidden": "true" }));
+    heads.push(make("th", { scope: "col", class: "right worth" }, "a click is worth", make("span", { class: "ranged" }, " (95 %)")));
     heads.push(make("th", { scope: "col" }, make("span", { class: "hidden" }, "action")));
     if (this.#numbered) heads.unshift(make("th", { scope: "col", class: "place" }, "place"));
     return heads;
@@ -40,6 +41,7 @@ export class ItemTable {
     const learnt = items.some((item) => item.estimate !== null);
     const box = this.#head.closest(".scroll").classList;
     box.toggle("unlearnt", !learnt);
+    box.toggle("valued", items.some((item) => item.worth)); // there is no room for pictures then
     box.toggle("bare", items.length > 0 && items.every((item) => item.low === null));
     match(this.#body, items, (item) => item.item, (item) => this.#row(item), (row, item, place) => this.#fill(row, item, place, most));
   }
@@ -50,7 +52,7 @@ export class ItemTable {
     const name = make("th", { scope: "row", class: "name" }, make("span", { class: "text" }), make("span", { class: "soft tag" }));
     const number = (kind) => make("td", { class: `right ${kind}` }, make("span"), make("small"));
     const drawing = make("td", { class: "picture learnt", "aria-hidden": "true" }, picture());
-    const cells = [name, number("plain"), number("learnt"), drawing, make("td", {}, button)];
+    const cells = [name, number("plain"), number("learnt"), drawing, number("worth"), make("td", {}, button)];
     if (this.#numbered) cells.unshift(make("td", { class: "place" }));
     const row = make("tr", {}, ...cells);
     row.item = item;
@@ -61,7 +63,7 @@ export class ItemTable {
     row.item = item;
     const cells = [...row.children];
     if (this.#numbered) say(cells.shift(), String(place + 1));
-    const [name, rate, estimate, drawing, last] = cells;
+    const [name, rate, estimate, drawing, worth, last] = cells;
     const odd = diverges(item);
     say(name.firstChild, item.item);
     setAll(name.firstChild, { title: item.item.length > 60 ? item.item : "" });
@@ -72,6 +74,8 @@ export class ItemTable {
     rate.classList.toggle("odd", odd);
     say(estimate.firstChild, percent(item.estimate));
     say(estimate.lastChild, range(item.low, item.high));
+    say(worth.firstChild, item.worth ? amount(item.worth.value) : "");
+    say(worth.lastChild, item.worth ? `${amount(item.worth.low)} to ${amount(item.worth.high)}` : "");
     paint(drawing.firstChild, item, odd, most);
     const word = item.active ? "Retire" : "Reinstate";
     say(last.firstChild, word);

@@ -16,6 +16,11 @@ export function sentence(message) {
   return `${message[0].toUpperCase()}${message.slice(1)}${/[.!?]$/.test(message) ? "" : "."}`;
 }
 
+/** What a click is worth, in the unit of its outcomes: three digits that count. */
+export function amount(value) {
+  return value.toLocaleString("en", { maximumSignificantDigits: 3 });
+}
+
 /** A share as percent with one digit; a dash where there is none. */
 export function percent(share) {
   return share === null || Number.isNaN(share) ? "–" : `${(100 * share).toFixed(1)} %`;

@@ -395,6 +395,24 @@ def test_the_queries_with_the_fewest_visits_leave_when_memory_is_full():
     assert collection.rank("rare 0", docs).items == tuple(docs)
 
 
+def test_as_many_pairs_are_remembered_as_is_said():
+    """1,100: three quarters of 1,024 slots are fewer, those of 2,048 are more. Each list looks at ten new pairs."""
+    collection, docs, most = sr.Collection(10, most_pairs=1_100), DOCS[:10], []
+    for n in range(150):
+        collection.feedback(collection.rank(f"query {n}", docs).id, clicked=None)
+        most.append(collection._state.n_pairs)
+    assert max(most) == most[109] == 1_100
+    assert most[110] == 10 * (733 // 11)  # two thirds stay, where each query counts as one more
+    assert max(most[110:]) <= 1_100
+
+
+def test_more_queries_than_pairs_are_not_remembered():
+    collection = sr.Collection(1, most_pairs=1_000)
+    for n in range(1_200):
+        collection.rank(f"query {n}", ["a"])
+    assert collection._state.n_queries == 666 + 200
+
+
 def test_answers_are_those_of_a_ranker():
     collection = sr.Collection(3)
     shown = collection.rank("query", DOCS, length=2)

@@ -14,7 +14,7 @@ from ..gate import NO_GUARD, Guarding
 from ..learner_state import LearnerState
 from ..widening import restored
 from .engine_scores import SCORE_BITS
-from .id_table import EMPTY, NOT_THERE, Texts, add_all, find_or_add_row, find_row
+from .id_table import EMPTY, NOT_THERE, Texts, add_all, find_or_add_row, find_row, slots_for
 from .pair_table import PairTable, QueryTable, busiest, without
 from .re_ranker import PLACES, QUERY, ReRanker, re_rank
 
@@ -118,13 +118,12 @@ class CollectionState(LearnerState):
         queries: QueryTable = self.learner.queries
         if find_row(queries.ids, query) != NOT_THERE:
             return
+        if queries.total >= self.most_pairs:
+            self._leave_out(busiest(queries, self.learner.pairs, self._kept_when_full()))
+            queries = self.learner.queries
         if not queries.ids.room:
-            if queries.total >= self.most_pairs:
-                self._leave_out(busiest(queries, self.learner.pairs, self.most_pairs * 2 // 3))
-                queries = self.learner.queries
-            else:
-                queries = queries.keeping(np.arange(queries.total), 2 * queries.ids.key.size)
-                self.learner = self.learner._replace(queries=queries)
+            queries = queries.keeping(np.arange(queries.total), 2 * queries.ids.key.size)
+            self.learner = self.learner._replace(queries=queries)
         find_or_add_row(queries.ids, query)
 
     def learn(
@@ -145,16 +144,16 @@ class CollectionState(LearnerState):
 
     def _make_room(self, more: int) -> None:
         """Have room for so many pairs more; the queries with the fewest visits leave if there would be too many."""
+        if self.n_pairs + more > self.most_pairs:
+            self._leave_out(busiest(self.learner.queries, self.learner.pairs, self._kept_when_full()))
         pairs: PairTable = self.learner.pairs
-        if pairs.room >= more:
-            return
-        slots, wanted = pairs.item.size, pairs.total + more
-        while slots * 3 // 4 < wanted and slots * 3 // 2 <= self.most_pairs:  # three quarters of twice as many
-            slots *= 2
-        if slots * 3 // 4 < wanted:
-            self._leave_out(busiest(self.learner.queries, pairs, slots // 2))
-        else:
+        if pairs.room < more:
+            slots = slots_for(pairs.total + more, pairs.item.size)
             self.learner = self.learner._replace(pairs=PairTable.of(pairs.columns(), slots))
+
+    def _kept_when_full(self) -> int:
+        """How many pairs and queries stay together when there are too many."""
+        return self.most_pairs * 2 // 3
 
     def _leave_out(self, stays: Bools) -> None:
         """Remember these queries alone, [rows], and the names that they need. O(all pairs)."""

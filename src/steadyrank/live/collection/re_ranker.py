@@ -41,7 +41,7 @@ class ReRanker(NamedTuple):
     engine's order.
     """
 
-    VERSION = 2  # of the memory
+    VERSION = 3  # of the memory
     live = True
 
     queries: QueryTable

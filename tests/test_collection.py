@@ -1,5 +1,6 @@
 """Collections: the engine's order until clicks say otherwise, queries as keys, forgetting, files, false clicks."""
 
+import json
 import math
 import unicodedata
 
@@ -588,6 +589,22 @@ def test_judgments_of_a_log_have_what_people_click_and_not_what_bots_do(tmp_path
     assert "--log" in capsys.readouterr().err
     assert main(["judgments", str(path), "--log", "--query", "nothing"]) == 2
     assert "nothing" in capsys.readouterr().err
+
+
+def test_judgments_of_user_behavior_insights_are_of_its_queries(tmp_path, capsys):
+    path, rows = tmp_path / "ubi.ndjson", []
+    for n in range(60):
+        query = ("shoes", "hats")[n % 2]
+        shown = {"query_id": f"{n}", "user_query": query, "query_response_hit_ids": ["a", "b"], "application": "shop"}
+        item = {"object": {"object_id": "a" if query == "hats" else "b"}}
+        rows += [shown, {"query_id": f"{n}", "action_name": "click", "event_attributes": item}]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    for told in ([], ["--query", "user_query"]):
+        assert main(["judgments", str(path), "--log", "--format", "qrels", *told]) == 0
+        rated = capsys.readouterr().out.splitlines()
+        assert {"hats 0 a 3", "shoes 0 b 3"} <= set(rated)
+    assert main(["judgments", str(path), "--log", "--query", "client_id"]) == 2
+    assert "'client_id' cannot tell boards or queries of ubi: user_query" in capsys.readouterr().err
 
 
 def test_judgments_are_written_for_tools_that_measure_search(tmp_path, capsys):

@@ -607,6 +607,23 @@ def test_judgments_of_user_behavior_insights_are_of_its_queries(tmp_path, capsys
     assert "'client_id' cannot tell boards or queries of ubi: user_query" in capsys.readouterr().err
 
 
+def test_judgments_know_as_much_of_a_document_before_it_is_looked_at_as_lists_do():
+    """Scores say much. Of three documents that stood first and were seen once, the better scored is rated higher."""
+    collection = sr.Collection(1, keep_queries=True)
+    state = collection._state
+    state.learner.prior.score[:] = 30.0, 5.0
+    scored = {"high": [9.0, 1.0, 1.0], "low": [1.2, 1.19, 0.1], "none": None}
+    for query, scores in scored.items():
+        collection.feedback(collection.rank(query, ["a", "b", "c"], scores=scores).id, clicked=None)
+    state.learner.prior.score[:] = 30.0, 5.0
+    prior, strength = state.learner.prior, float(state.learner.prior.strength[0])
+    for one in collection.judgments():
+        mean = mean_of(prior, 0, int(steps_of(scored[one.query], 3)[0]))
+        assert one.rate == pytest.approx(strength * mean / (strength + 1.0))
+    rates = {one.query: one.rate for one in collection.judgments()}
+    assert rates["low"] < rates["none"] < rates["high"]
+
+
 def test_judgments_are_written_for_tools_that_measure_search(tmp_path, capsys):
     path, key = tmp_path / "shop", tmp_path / "secret"
     key.write_bytes(b"0123456789abcdef")

@@ -20,7 +20,7 @@ from .re_ranker import PLACES, QUERY, ReRanker, re_rank
 
 FEWEST_PAIRS = 1_000
 MOST_PAIRS = 1 << 30
-MOST_PAIR_BYTES = 120  # of a pair in memory: 30 a slot, of which three in eight may be in use, and an item's name
+MOST_PAIR_BYTES = 123  # of a pair in memory: 31 a slot, of which three in eight may be in use, and an item's name
 MOST_CANDIDATES = 10_000
 _LEARNER = "learner."
 _TABLES = "queries.", "pairs."  # of the ranker

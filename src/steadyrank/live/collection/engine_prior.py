@@ -104,6 +104,15 @@ def mean_of(prior, place, step):
     return min(max(1.0 / (1.0 + math.exp(-logit)), LEAST), MOST)
 
 
+@kernel
+def means_of(prior, places, steps):
+    """`mean_of` for items of these places, from 0, and steps of scores."""
+    means = np.empty(places.size)
+    for k in range(places.size):
+        means[k] = mean_of(prior, places[k], steps[k])
+    return means
+
+
 @no_refcount
 def slope_of_mean(prior, place, mean, strength):
     """First derivative of the log likelihood by the mean of a place, and minus the second one."""

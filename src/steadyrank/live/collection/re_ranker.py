@@ -92,6 +92,7 @@ class ReRanker(NamedTuple):
             if clicks[p] or looked_at(self, visit.t, p):
                 slot = find_or_add(self.pairs, row, code >> SCORE_BITS, ranking[p])
                 step = code & (1 << SCORE_BITS) - 1
+                self.pairs.step[slot] = step
                 prior, strength = mean_of(self.prior, ranking[p], step), self.prior.strength[0]
                 kept = add_look(self, slot, step, clicks[p])
                 watch_look(self.pairs, self.surges, slot, note[QUERY], prior, strength, visit.t, clicks[p], kept)

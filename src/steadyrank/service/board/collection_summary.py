@@ -9,6 +9,8 @@ from ...core.arrays import Floats, Ints
 from ...core.refusals import Refused
 from ...live.collection.alarms import Alarm, alarms_of
 from ...live.collection.collection_state import CollectionState
+from ...live.collection.engine_prior import means_of
+from ...live.collection.engine_scores import NO_SCORE
 from ...live.collection.id_table import NOT_THERE, find_row
 from ...live.collection.re_ranker import index_of
 from .board import Board
@@ -185,7 +187,8 @@ def _of_slots(state: CollectionState, row: int, slots: Ints) -> _Items:
     looks = np.concatenate([pairs.looks[slots].astype(np.float64), np.zeros(missing.size)])
     clicks = np.concatenate([pairs.clicks[slots].astype(np.float64), np.zeros(missing.size)])
     strength = float(prior.strength[0])
-    hits, total = strength * prior.mean[place] + clicks, strength + looks
+    step = np.concatenate([pairs.step[slots], np.full(missing.size, NO_SCORE, np.uint8)])
+    hits, total = strength * means_of(prior, place, step) + clicks, strength + looks
     index = np.array([index_of(ranker, row, h / n, n) for h, n in zip(hits.tolist(), total.tolist(), strict=True)])
     return _Items(item, place, looks, clicks, hits, total, np.lexsort((place, -index)))
 

@@ -1,5 +1,6 @@
 """The memory of a collection: a learner over the places of an engine's order, and what each query has taught it."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from .pair_table import PairTable, QueryTable, busiest, without
 from .re_ranker import PLACES, QUERY, ReRanker, re_rank
 
 FEWEST_PAIRS = 1_000
+FEWEST_SLOTS = 1 << 6
 MOST_PAIRS = 1 << 30
 MOST_PAIR_BYTES = 123  # of a pair in memory: 31 a slot, of which three in eight may be in use, and an item's name
 MOST_CANDIDATES = 10_000
@@ -204,6 +206,39 @@ class CollectionState(LearnerState):
             each[those, QUERY] = now
             found |= bool(those.any())
         return found
+
+    def copied(self) -> "CollectionState":
+        """What is known of all queries, for who reads it while more is learnt. O(memory)."""
+        queries = self.learner.queries
+        queries = QueryTable(queries.ids.copied(), *(column.copy() for column in queries[1:]))
+        return self._knowing(
+            queries, self.learner.pairs.copied(), self.item_names.copied(), self.query_texts.copied()
+        )
+
+    def copied_of(self, rows: Ints, named: bool = False) -> "CollectionState":
+        """What is known of the queries of these rows, which become rows 0, 1, ... A pass over all pairs.
+
+        `named`: with the names of their items.
+        """
+        queries, pairs = self.learner.queries, self.learner.pairs
+        wanted: Bools = np.zeros(self.n_queries, np.bool_)
+        wanted[rows] = True
+        columns = pairs.columns(pairs.of_queries(wanted))
+        place: Ints = np.zeros(self.n_queries, np.int32)
+        place[rows] = np.arange(rows.size)
+        columns["query"] = place[columns["query"]]
+        own = queries.keeping(rows, slots_for(rows.size, FEWEST_SLOTS))
+        table = PairTable.of(columns, slots_for(columns["item"].size, FEWEST_SLOTS))
+        names = self.item_names.of(columns["item"].tolist() if named else ())
+        return self._knowing(own, table, names, self.query_texts.of(own.ids.ids.tolist()))
+
+    def _knowing(self, queries: QueryTable, pairs: PairTable, names: Texts, texts: Texts) -> "CollectionState":
+        other = copy.copy(self)
+        learner = self.learner
+        own = {"prior": learner.prior.copied(), "attention": learner.attention.copy()}
+        other.learner = learner._replace(queries=queries, pairs=pairs, **own)
+        other.item_names, other.query_texts = names, texts
+        return other
 
     def counts(self) -> dict[str, int]:
         """How much is remembered."""

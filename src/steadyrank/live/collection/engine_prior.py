@@ -45,6 +45,10 @@ class EnginePrior(NamedTuple):
     score: Floats  # [2] of first looks, clicks beyond the place's mean times the score, and what a logit weighs there
     tally: Ints  # [2] visits, and the number of visits from which on the next fit is due
 
+    def copied(self) -> "EnginePrior":
+        """The same, for who reads it while more is learnt."""
+        return EnginePrior._make(array.copy() for array in self)
+
     @classmethod
     def create(cls, places: int) -> "EnginePrior":
         """Nothing known: all places alike."""

@@ -31,8 +31,8 @@ class Judgment(NamedTuple):
 def judged(state: CollectionState) -> Iterator[Judgment]:
     """Every pair that was looked at, by query in the order in which they came, and by the engine's place.
 
-    Without the clicks that a guard refused or took back; places count as far as they are looked at. O(pairs log
-    pairs) before the first one.
+    Without the clicks that a guard refused or took back; places count as far as they are looked at. `state` does not
+    change meanwhile: a copy, where more is learnt. O(pairs log pairs) before the first one.
     """
     ranker = state.learner
     pairs, prior, ids = ranker.pairs, ranker.prior, ranker.queries.ids.ids

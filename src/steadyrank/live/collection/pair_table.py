@@ -72,10 +72,19 @@ class PairTable(NamedTuple):
         slots: Ints = np.flatnonzero(self.item)
         return slots
 
-    def columns(self) -> dict[str, Any]:
-        """Every pair: the slots in use of each column, by name. O(S)."""
-        slots = self.taken()
+    def columns(self, slots: Ints | None = None) -> dict[str, Any]:
+        """Every pair, or those of some slots: the slots in use of each column, by name. O(S)."""
+        slots = self.taken() if slots is None else slots
         return {name: getattr(self, name)[slots] for name in PairTable._fields[:-1]}
+
+    def of_queries(self, wanted: Bools) -> Ints:
+        """The slots of the pairs of these queries, [rows], in order. A pass over all."""
+        slots: Ints = np.empty(self.total, np.int64)
+        return slots[: slots_of(self, wanted, slots)]
+
+    def copied(self) -> "PairTable":
+        """The same, for who reads it while more pairs come."""
+        return PairTable._make(column.copy() for column in self)
 
     @classmethod
     def of(cls, columns: dict[str, Any], slots: int) -> "PairTable":
@@ -150,6 +159,17 @@ def enter_all(table, item, query, looks, clicks, place, since, hits, step):
         slot = find_or_add(table, query[k], item[k], place[k])
         table.looks[slot], table.clicks[slot] = looks[k], clicks[k]
         table.since[slot], table.hits[slot], table.step[slot] = since[k], hits[k], step[k]
+
+
+@kernel
+def slots_of(table, wanted, slots):
+    """Write the slots of the pairs of these queries; how many they are."""
+    n = 0
+    for slot in range(table.item.size):
+        if table.item[slot] != EMPTY and wanted[table.query[slot]]:
+            slots[n] = slot
+            n += 1
+    return n
 
 
 def busiest(queries: QueryTable, pairs: PairTable, most: int) -> Bools:

@@ -191,6 +191,15 @@ def index_of(ranker, row, mean, total):
 
 
 @kernel
+def indices_of(ranker, row, means, totals):
+    """`index_of` for items of a query with these means, which rest on so many looks."""
+    index = np.empty(means.size)
+    for i in range(means.size):
+        index[i] = index_of(ranker, row, means[i], totals[i])
+    return index
+
+
+@kernel
 def re_rank(ranker, query, codes, ranking):
     """Write where the best candidates stand in the engine's order, from 0, into `ranking`; ties in that order.
 

@@ -559,6 +559,26 @@ def test_a_client_is_judged_over_all_its_queries():
     assert np.mean(list(pushed.values())) < 0.15  # 0.06 is true; one in six clicks it always
 
 
+@pytest.mark.parametrize("queries", [1, 10], ids=["in one query", "in ten queries"])
+def test_ten_visits_in_ten_queries_convict_as_ten_in_one_do(queries):
+    """Thirty clients click the fifth item in ten visits each, in one query of theirs or in one more each time."""
+    rng, collection, visits = np.random.default_rng(3), sr.Collection(5), []
+    worth = {f"d{k}": 0.3 / (k + 1) for k in range(20)}
+    for bot in range(30):
+        first = int(rng.integers(60))
+        visits += [(f"query {(first + n % queries) % 60}", f"bot {bot}") for n in range(10)]
+    visits += [(f"query {int(rng.integers(60))}", f"{int(rng.integers(300))}") for _ in range(2_700)]
+    for query, client in (visits[n] for n in rng.permutation(len(visits))):
+        shown = collection.rank(query, DOCS, client=client)
+        bot = client.startswith("bot")
+        hits = [item for item in shown.items if (item == "d4" if bot else rng.random() < worth[item])]
+        collection.feedback(shown.id, clicked=hits[0] if hits else None)
+    suspects = {one.client for one in collection.guard_views()["ClientTrust"].suspects}
+    bots = {collection._sender(f"bot {bot}") for bot in range(30)}
+    assert len(suspects & bots) >= 28
+    assert len(suspects - bots) <= 3  # one in a hundred
+
+
 def test_places_beyond_the_last_share_its_prior():
     many = [f"d{k}" for k in range(PLACES + 50)]
     collection = sr.Collection(3)

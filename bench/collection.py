@@ -28,7 +28,8 @@ clients, each to a list of one of the 200 busiest queries, who click its lowest 
 on one busy query and on 50 at once: in how many of the queries they are noticed, after how many false visits, and
 what is lost in these queries.
 
-`--scale PAIRS`: what so many (query, item) pairs take, a hundred for each query; and a list's time over a ranker's.
+`--scale PAIRS`: what so many (query, item) pairs take, a hundred for each query; a list's time over a ranker's; and
+how long a service applies nothing while it copies or cleans up so many.
 """
 
 import argparse
@@ -54,9 +55,11 @@ from steadyrank.learners.bubble_rank import BubbleRank
 from steadyrank.live.collection.engine_scores import SCORE_BITS
 from steadyrank.live.collection.id_table import find_or_add_row, find_row, slots_for
 from steadyrank.live.collection.pair_table import PairTable, QueryTable, find_or_add
+from steadyrank.live.collection.pair_table import busiest as most_visited
 from steadyrank.live.collection.re_ranker import PLACES, QUERY, ReRanker, estimate, re_rank
 from steadyrank.live.collection.surges import ALARM, ITEM, NOTICED
 from steadyrank.live.collection.surges import QUERY as QUERY_ID
+from steadyrank.service.board.collection_summary import copy_busiest
 
 ITEMS, LENGTH, CLIENTS = 50, 10, 8_000
 ALONE, BY_PLACE, CAUTIOUS, BUBBLES = range(4)
@@ -593,6 +596,25 @@ def scale(pairs, each=100):
     ours = percentiles(lambda i: collection.rank(f"query {i * 7_919 % queries}", docs[i : i + ITEMS], client=i))
     theirs = percentiles(lambda i: ranker.rank(docs[:ITEMS], client=i))
     print("a list over that of a ranker with as many candidates: median {:.2f}, 99 % {:.2f}".format(*(ours / theirs)))
+    state, board = collection._state, argparse.Namespace(learner_state=collection._state)
+    table = state.learner.pairs
+    stalls = {
+        "a copy for judgments": state.copied,
+        "a copy for the dashboard": lambda: copy_busiest(board, 50),
+        "a copy for a snapshot": state.arrays,
+        "the table twice as large": lambda: PairTable.of(table.columns(), 2 * table.item.size),
+        "a third of the queries left out": lambda: state._leave_out(
+            most_visited(state.learner.queries, table, pairs * 2 // 3)
+        ),
+    }
+    print("ms of processor time, the second time, in which no event is applied:", end=" ")
+    for name, call in stalls.items():
+        if "left out" not in name:
+            call()
+        begin = time.thread_time()
+        call()
+        print(f"{name} {1e3 * (time.thread_time() - begin):.0f}", end="; ", flush=True)
+    print()
 
 
 if __name__ == "__main__":

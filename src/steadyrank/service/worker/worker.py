@@ -458,10 +458,10 @@ class Worker:
         session.users -= 1
         self._inbox.end_hold()
         error = keeping.exception()
-        if error is None:
-            self.spawn(self._snapshot(session, seq, keeping.result()))
-        else:
+        if error is not None:
             _no_snapshot(session, error)
+        elif self.ready:  # else it ends, and all boards are saved
+            self.spawn(self._snapshot(session, seq, keeping.result()))
 
     def cut_off(self) -> None:
         """This worker was away for so long that the log was shortened meanwhile: begin again."""

@@ -4,7 +4,8 @@ A world has queries with Zipf(0.9) traffic and 50 candidates each, of attraction
 the engine orders them by a score that correlates with z by rho. Lists have 10 places. Worth: the clicks of the lists
 shown over those of the best lists, of all queries, of the head (more than 200 visits) and of the tail (at most 20).
 `places`: users look at place p with chance 1 / p^0.7. `drift`: after each quarter of the visits five random pairs of
-items of each query exchange their attractions. Deciles are of queries by traffic: our clicks over the engine's own.
+items of each query exchange their attractions. Deciles are of queries by traffic: our clicks over the engine's own,
+their mean over the seeds, and the least decile of any seed.
 
 Rivals: a learner a query (Thompson sampling from Beta(1, 1)); a prior by the engine's place with the strength of 30
 looks, and of 15 with draws that count by min(1, visits / 100) (cautious); their prior is a place's mean click rate.
@@ -15,16 +16,25 @@ lower, and nothing else. Honest worth lost against a run without them, and the l
 
 `--judgments`: rank correlation (Spearman) of judgments with the true attractions, over the items of a query that were
 shown, mean over queries with more than 200 visits; beside it plain clicks over times shown. False visits as above,
-of 10 % of all.
+of 10 % of all. Attention, where users look at places, is learnt, and given in a line of its own.
+
+`--naver FOLDER`: judgments of the NAVER log, which lies there as docs/real-logs.md says, with
+`naver_clara2_relevance.tsv.gz` beside it. Of two documents of a query with different grades that were both shown: how
+often the better one has the higher rate, ties as half; the same of plain clicks over times shown, and of the mean
+place at which the log shows them. In brackets 95 % of draws of other queries. Clean, and with 10 % false visits by 30
+clients, each to a list of one of the 200 busiest queries, who click its lowest document.
 
 `--surges`: how many surges honest runs have; and of attacks under a fresh name for every visit, from half time on,
 on one busy query and on 50 at once: in how many of the queries they are noticed, after how many false visits, and
 what is lost in these queries.
 
-`--scale PAIRS`: what so many (query, item) pairs take, a hundred for each query; and a list's time over a ranker's.
+`--scale PAIRS`: what so many (query, item) pairs take, a hundred for each query; a list's time over a ranker's; and
+how long a service applies nothing while it copies or cleans up so many.
 """
 
 import argparse
+import collections
+import gzip
 import itertools
 import json
 import pathlib
@@ -45,9 +55,11 @@ from steadyrank.learners.bubble_rank import BubbleRank
 from steadyrank.live.collection.engine_scores import SCORE_BITS
 from steadyrank.live.collection.id_table import find_or_add_row, find_row, slots_for
 from steadyrank.live.collection.pair_table import PairTable, QueryTable, find_or_add
+from steadyrank.live.collection.pair_table import busiest as most_visited
 from steadyrank.live.collection.re_ranker import PLACES, QUERY, ReRanker, estimate, re_rank
 from steadyrank.live.collection.surges import ALARM, ITEM, NOTICED
 from steadyrank.live.collection.surges import QUERY as QUERY_ID
+from steadyrank.service.board.collection_summary import copy_busiest
 
 ITEMS, LENGTH, CLIENTS = 50, 10, 8_000
 ALONE, BY_PLACE, CAUTIOUS, BUBBLES = range(4)
@@ -154,7 +166,7 @@ def click(attraction, ranking, attention, target, clicks, rng):
         for p in range(ranking.size):
             if ranking[p] == target:
                 clicks[p] = True
-                return p + 1
+                return p + 1 if attention[-1] >= 1.0 else ranking.size
         return ranking.size
     for p in range(ranking.size):
         clicks[p] = rng.random() < attention[p] * attraction[ranking[p]]
@@ -290,13 +302,13 @@ def spearman(first, second):
 
 def judged(worlds, seeds):
     """Print the rank correlations of judgments and of plain rates with the truth, clean and with false visits."""
-    for world in worlds:
+    for world, given in [(one, given) for one in worlds for given in (False, True)[: 1 + one.places]]:
         for share in (0.0, 0.1):
             ours, plainly = [], []
             for seed in range(seeds):
                 drawn = traffic(world, seed)
                 mixed = attacked(drawn, seed, share, busiest=True) if share else drawn
-                attention = drawn.attention if world.places else None
+                attention = drawn.attention if given else None
                 result, _, ranker, plain = run_ours(mixed, seed, attention=attention)
                 for q in np.flatnonzero(result[:, 3] > HEAD):
                     seen = np.flatnonzero(plain[q, :, 0])
@@ -304,9 +316,107 @@ def judged(worlds, seeds):
                     rate = [estimate(ranker, row, int(i) + 1, ranker.prior.mean[i])[0] for i in seen]
                     ours.append(spearman(rate, drawn.attraction[q, seen]))
                     plainly.append(spearman(plain[q, seen, 1] / plain[q, seen, 0], drawn.attraction[q, seen]))
-            print(
-                f"{world}, {share:.0%} false: judgments {np.mean(ours):.3f}, plain {np.mean(plainly):.3f}", flush=True
-            )
+            known = ", attention given" if given else ""
+            print(f"{world}{known}, {share:.0%} false:", end=" ")
+            print(f"judgments {np.mean(ours):.3f}, plain {np.mean(plainly):.3f}", flush=True)
+
+
+def read_naver(folder):
+    """Lists as (query, items, clicks, session) in order of time, and grades by query and item."""
+    lists, last, grades = [], collections.defaultdict(list), {}
+    with gzip.open(folder / "naver_clara2_relevance.tsv.gz", "rt") as file:
+        next(file)
+        for line in file:
+            query, item, grade = line.split()
+            grades[query, item] = int(grade)
+    with gzip.open(folder / "naver_clara2_search_log.tsv.gz", "rt") as file:
+        for line in file:
+            session, time, kind, *rest = line.rstrip("\n").split("\t")
+            if kind == "Q":
+                lists.append((float(time), rest[0], list(dict.fromkeys(rest[2:])), set(), session))
+                last[session].append(lists[-1])
+            else:
+                shown = next((one for one in reversed(last[session]) if rest[0] in one[2]), None)
+                if shown is not None:
+                    shown[3].add(rest[0])
+    lists.sort(key=lambda one: one[0])
+    return [
+        (query, items, [int(item in clicked) for item in items], s) for _, query, items, clicked, s in lists
+    ], grades
+
+
+def with_false_lists(lists, seed, share, clients=30, queries=200):
+    """The same with lists of bots among them, each the list of some visit to one of the busiest queries."""
+    rng = np.random.default_rng([seed, 5])
+    busiest = [query for query, _ in collections.Counter(one[0] for one in lists).most_common(queries)]
+    first = {}
+    for query, items, _, _ in lists:
+        first.setdefault(query, items)
+    mixed = list(lists)
+    for _ in range(int(len(lists) * share / (1.0 - share))):
+        query = busiest[int(rng.integers(queries))]
+        items = first[query]
+        false = (query, items, [0] * (len(items) - 1) + [1], f"bot {int(rng.integers(clients))}")
+        mixed.insert(int(rng.integers(len(mixed))), false)
+    return mixed
+
+
+def in_order(rates, grades):
+    """By query: how many of its pairs of documents with different grades have rates in order, and how many it has."""
+    by_query = collections.defaultdict(list)
+    for (query, item), grade in grades.items():
+        by_query[query].append((grade, rates[query, item]))
+    counts = {}
+    for query, known in by_query.items():
+        pairs = [(a, b) for a, b in itertools.combinations(sorted(known, reverse=True), 2) if a[0] > b[0]]
+        if pairs:
+            counts[query] = sum(1.0 if a[1] > b[1] else 0.5 if a[1] == b[1] else 0.0 for a, b in pairs), len(pairs)
+    return counts
+
+
+def rates_of(lists):
+    """Rates by query and document: of judgments, of plain clicks over times shown, and the higher the place."""
+    made, shown, clicked, places = (
+        sr.Collection(LENGTH, fold=False, keep_queries=True),
+        *map(collections.Counter, "   "),
+    )
+    for query, items, bits, session in lists:
+        made.observe(query, items[:LENGTH], clicks=bits[:LENGTH], client=session)
+        for place, (item, bit) in enumerate(zip(items, bits, strict=True)):
+            shown[query, item] += 1
+            clicked[query, item] += bit
+            places[query, item] -= place
+    plain = {pair: clicked[pair] / times for pair, times in shown.items()}
+    engine = {pair: places[pair] / times for pair, times in shown.items()}
+    return {
+        "judgments": {(one.query, one.item): one.rate for one in made.judgments()},
+        "plain": plain,
+        "place": engine,
+    }
+
+
+def graded(folder, seeds):
+    """Print how often judgments of the NAVER log, plain rates and places order documents as their grades do."""
+    lists, grades = read_naver(folder)
+    pairs = {(query, item) for query, items, _, _ in lists for item in items}
+    known = {pair: grade for pair, grade in grades.items() if pair in pairs}
+    print(f"{len(lists):,} lists, {len(pairs):,} documents of queries shown, {len(known):,} graded", flush=True)
+    for share in (0.0, 0.1):
+        sums = collections.defaultdict(lambda: collections.defaultdict(lambda: np.zeros(2)))
+        for seed in range(seeds if share else 1):
+            rates = rates_of(with_false_lists(lists, seed, share) if share else lists)
+            judged_too = {pair: grade for pair, grade in known.items() if pair in rates["judgments"]}
+            for name, of in rates.items():
+                for query, counts in in_order(of, judged_too).items():
+                    sums[name][query] += counts
+        table = {name: np.array(list(of.values())) for name, of in sums.items()}
+        n = len(table["plain"])
+        chosen = np.random.default_rng(0).integers(0, n, (2_000, n))
+        for name, counts in table.items():
+            drawn = counts[chosen].sum(1)
+            low, high = np.percentile(drawn[:, 0] / drawn[:, 1], [2.5, 97.5])
+            right, of = counts.sum(0)
+            print(f"{share:.0%} false: {name} {right / of:.3f} ({low:.3f} to {high:.3f}), {n} queries", flush=True)
 
 
 def shares(result):
@@ -326,13 +436,16 @@ def deciles(result):
 
 def summary(results):
     """Means over seeds: shares with standard errors; of the engine's, deciles and the tail."""
-    parts, tenths = np.array([shares(one) for one in results]), np.array([deciles(one) for one in results]).mean(0)
+    parts, each = np.array([shares(one) for one in results]), np.array([deciles(one) for one in results])
+    tenths = each.mean(0)
     error = parts.std(0) / max(len(results) - 1, 1) ** 0.5
     return {
         "shares": parts.mean(0).tolist(),
         "error": error.tolist(),
         "deciles": tenths[:10].tolist(),
         "tail": float(tenths[10]),
+        "least": float(each[:, :10].min()),  # of any seed
+        "least_tail": float(each[:, 10].min()),
     }
 
 
@@ -341,7 +454,7 @@ def honest(worlds, seeds):
     table = []
     for world in worlds:
         rows, worlds_drawn = {}, [traffic(world, seed) for seed in range(seeds)]
-        for name in (OURS, *([TOLD, BUBBLE_RANK] if world.places else []), *RIVALS):
+        for name in (OURS, *([TOLD] if world.places else []), BUBBLE_RANK, *RIVALS):
             attention = worlds_drawn[0].attention if name == TOLD else None
             who = OURS if name == TOLD else name
             results = [run(drawn, who, seed, attention=attention)[0] for seed, drawn in enumerate(worlds_drawn)]
@@ -351,7 +464,8 @@ def honest(worlds, seeds):
         for name, row in rows.items():
             said = " / ".join(f"{share:.3f}" for share in row["shares"])
             print(f"{world}: {name}: {said}; of the engine: tail {row['tail']:.3f},", end=" ")
-            print("deciles", " ".join(f"{one:.3f}" for one in row["deciles"]), flush=True)
+            print("deciles", " ".join(f"{one:.3f}" for one in row["deciles"]), end=" ")
+            print(f"least of a seed: tail {row['least_tail']:.3f}, decile {row['least']:.3f}", flush=True)
         table.append({"world": str(world), "rows": rows})
     return table
 
@@ -429,6 +543,7 @@ def under_attack(worlds, seeds):
                     "lost": float(np.mean(lost)),
                     "most_lost": float(np.max(lost)),
                     "least": float(np.mean(least, 0).min()),
+                    "least_of_a_seed": float(np.min(least)),
                     "refused": np.mean(kept_out, 0).tolist(),  # honest, false
                 }
                 print(row, flush=True)
@@ -481,6 +596,25 @@ def scale(pairs, each=100):
     ours = percentiles(lambda i: collection.rank(f"query {i * 7_919 % queries}", docs[i : i + ITEMS], client=i))
     theirs = percentiles(lambda i: ranker.rank(docs[:ITEMS], client=i))
     print("a list over that of a ranker with as many candidates: median {:.2f}, 99 % {:.2f}".format(*(ours / theirs)))
+    state, board = collection._state, argparse.Namespace(learner_state=collection._state)
+    table = state.learner.pairs
+    stalls = {
+        "a copy for judgments": state.copied,
+        "a copy for the dashboard": lambda: copy_busiest(board, 50),
+        "a copy for a snapshot": state.arrays,
+        "the table twice as large": lambda: PairTable.of(table.columns(), 2 * table.item.size),
+        "a third of the queries left out": lambda: state._leave_out(
+            most_visited(state.learner.queries, table, pairs * 2 // 3)
+        ),
+    }
+    print("ms of processor time, the second time, in which no event is applied:", end=" ")
+    for name, call in stalls.items():
+        if "left out" not in name:
+            call()
+        begin = time.thread_time()
+        call()
+        print(f"{name} {1e3 * (time.thread_time() - begin):.0f}", end="; ", flush=True)
+    print()
 
 
 if __name__ == "__main__":
@@ -489,6 +623,7 @@ if __name__ == "__main__":
     parser.add_argument("--attack", action="store_true", help="false visits, in place of the table of rivals")
     parser.add_argument("--json", type=pathlib.Path, help="write what was measured to this file")
     parser.add_argument("--judgments", action="store_true", help="how well they agree with the truth, in its place")
+    parser.add_argument("--naver", type=pathlib.Path, metavar="FOLDER", help="judgments of that log, in its place")
     parser.add_argument("--surges", action="store_true", help="alarms, without an attack and under it, in its place")
     parser.add_argument("--scale", type=int, metavar="PAIRS", help="what so many pairs take, in place of all else")
     options = parser.parse_args()
@@ -498,9 +633,12 @@ if __name__ == "__main__":
     if options.surges:
         surged(WORLDS, options.seeds)
         raise SystemExit
+    if options.naver:
+        graded(options.naver, options.seeds)
+        raise SystemExit
     if options.judgments:
         judged((WORLDS[0], WORLDS[2], WORLDS[4]), options.seeds)
         raise SystemExit
-    made = under_attack(WORLDS[:4], options.seeds) if options.attack else honest(WORLDS, options.seeds)
+    made = under_attack(WORLDS, options.seeds) if options.attack else honest(WORLDS, options.seeds)
     if options.json:
         options.json.write_text(json.dumps(made, indent=1))

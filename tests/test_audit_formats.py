@@ -148,6 +148,42 @@ def test_queries_and_events_in_files_of_their_own(tmp_path):
     assert log.boards == ["shop"]
 
 
+def asked(*queries):
+    """Lists for queries, each of an application, the first item clicked."""
+    rows = []
+    for n, (query, application) in enumerate(queries):
+        row = {"query_id": f"q{n}", "query_response_hit_ids": ["a", "b"], "application": application}
+        rows += [row if query is None else {**row, "user_query": query}]
+        about = {"object": {"object_id": "a"}}
+        rows += [{"query_id": f"q{n}", "action_name": "click", "user_query": "", "event_attributes": about}]
+    return pl.DataFrame(rows)
+
+
+def test_lists_of_a_query_are_a_board_where_that_is_asked_for():
+    rows = asked(("shoes", "shop"), ("hats", "shop"), ("shoes", "shop"), (None, "shop"))
+    assert read([rows], {}).boards == ["shop"]
+    log = read([rows], {}, by_query=True)
+    assert [log.boards[k] for k in log.board] == ["shoes", "hats", "shoes", "shop"]
+    assert log.read_as["board"] == "user_query"
+    assert read([rows], {"board": "user_query"}).boards == ["shoes", "hats", "shop"]
+    assert read([rows], {"board": "application"}, by_query=True).boards == ["shop"]
+    assert read([rows], {"board": ""}, by_query=True).boards == [None]
+    several = asked(("shoes", "shop"), ("shoes", "blog"), (None, None))
+    assert read([several], {}, by_query=True).boards == ["shop: shoes", "blog: shoes", ""]
+    with pytest.raises(
+        ValueError, match="'client_id' cannot tell boards or queries of ubi: user_query or application"
+    ):
+        read([rows], {"board": "client_id"})
+
+
+def test_an_audit_has_a_board_for_each_query(tmp_path, capsys):
+    path = tmp_path / "ubi.json"
+    path.write_text(json.dumps(asked(*[(f"q{n % 3}", "shop") for n in range(60)]).to_dicts()))
+    assert main(["audit", str(path), "--page", str(tmp_path / "a.html"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert sorted(board["board"] for board in found["boards"]) == ["q0", "q1", "q2"]
+
+
 def test_a_query_that_comes_after_what_was_seen_of_it_says_the_list():
     about = {"object": {"object_id": "b"}, "position": {"ordinal": 2}}
     seen = {"query_id": "q", "action_name": "impression", "event_attributes": about}

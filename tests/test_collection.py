@@ -1,5 +1,6 @@
 """Collections: the engine's order until clicks say otherwise, queries as keys, forgetting, files, false clicks."""
 
+import json
 import math
 import unicodedata
 
@@ -395,6 +396,24 @@ def test_the_queries_with_the_fewest_visits_leave_when_memory_is_full():
     assert collection.rank("rare 0", docs).items == tuple(docs)
 
 
+def test_as_many_pairs_are_remembered_as_is_said():
+    """1,100: three quarters of 1,024 slots are fewer, those of 2,048 are more. Each list looks at ten new pairs."""
+    collection, docs, most = sr.Collection(10, most_pairs=1_100), DOCS[:10], []
+    for n in range(150):
+        collection.feedback(collection.rank(f"query {n}", docs).id, clicked=None)
+        most.append(collection._state.n_pairs)
+    assert max(most) == most[109] == 1_100
+    assert most[110] == 10 * (733 // 11)  # two thirds stay, where each query counts as one more
+    assert max(most[110:]) <= 1_100
+
+
+def test_more_queries_than_pairs_are_not_remembered():
+    collection = sr.Collection(1, most_pairs=1_000)
+    for n in range(1_200):
+        collection.rank(f"query {n}", ["a"])
+    assert collection._state.n_queries == 666 + 200
+
+
 def test_answers_are_those_of_a_ranker():
     collection = sr.Collection(3)
     shown = collection.rank("query", DOCS, length=2)
@@ -540,6 +559,26 @@ def test_a_client_is_judged_over_all_its_queries():
     assert np.mean(list(pushed.values())) < 0.15  # 0.06 is true; one in six clicks it always
 
 
+@pytest.mark.parametrize("queries", [1, 10], ids=["in one query", "in ten queries"])
+def test_ten_visits_in_ten_queries_convict_as_ten_in_one_do(queries):
+    """Thirty clients click the fifth item in ten visits each, in one query of theirs or in one more each time."""
+    rng, collection, visits = np.random.default_rng(3), sr.Collection(5), []
+    worth = {f"d{k}": 0.3 / (k + 1) for k in range(20)}
+    for bot in range(30):
+        first = int(rng.integers(60))
+        visits += [(f"query {(first + n % queries) % 60}", f"bot {bot}") for n in range(10)]
+    visits += [(f"query {int(rng.integers(60))}", f"{int(rng.integers(300))}") for _ in range(2_700)]
+    for query, client in (visits[n] for n in rng.permutation(len(visits))):
+        shown = collection.rank(query, DOCS, client=client)
+        bot = client.startswith("bot")
+        hits = [item for item in shown.items if (item == "d4" if bot else rng.random() < worth[item])]
+        collection.feedback(shown.id, clicked=hits[0] if hits else None)
+    suspects = {one.client for one in collection.guard_views()["ClientTrust"].suspects}
+    bots = {collection._sender(f"bot {bot}") for bot in range(30)}
+    assert len(suspects & bots) >= 28
+    assert len(suspects - bots) <= 3  # one in a hundred
+
+
 def test_places_beyond_the_last_share_its_prior():
     many = [f"d{k}" for k in range(PLACES + 50)]
     collection = sr.Collection(3)
@@ -570,6 +609,39 @@ def test_judgments_of_a_log_have_what_people_click_and_not_what_bots_do(tmp_path
     assert "--log" in capsys.readouterr().err
     assert main(["judgments", str(path), "--log", "--query", "nothing"]) == 2
     assert "nothing" in capsys.readouterr().err
+
+
+def test_judgments_of_user_behavior_insights_are_of_its_queries(tmp_path, capsys):
+    path, rows = tmp_path / "ubi.ndjson", []
+    for n in range(60):
+        query = ("shoes", "hats")[n % 2]
+        shown = {"query_id": f"{n}", "user_query": query, "query_response_hit_ids": ["a", "b"], "application": "shop"}
+        item = {"object": {"object_id": "a" if query == "hats" else "b"}}
+        rows += [shown, {"query_id": f"{n}", "action_name": "click", "event_attributes": item}]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    for told in ([], ["--query", "user_query"]):
+        assert main(["judgments", str(path), "--log", "--format", "qrels", *told]) == 0
+        rated = capsys.readouterr().out.splitlines()
+        assert {"hats 0 a 3", "shoes 0 b 3"} <= set(rated)
+    assert main(["judgments", str(path), "--log", "--query", "client_id"]) == 2
+    assert "'client_id' cannot tell boards or queries of ubi: user_query" in capsys.readouterr().err
+
+
+def test_judgments_know_as_much_of_a_document_before_it_is_looked_at_as_lists_do():
+    """Scores say much. Of three documents that stood first and were seen once, the better scored is rated higher."""
+    collection = sr.Collection(1, keep_queries=True)
+    state = collection._state
+    state.learner.prior.score[:] = 30.0, 5.0
+    scored = {"high": [9.0, 1.0, 1.0], "low": [1.2, 1.19, 0.1], "none": None}
+    for query, scores in scored.items():
+        collection.feedback(collection.rank(query, ["a", "b", "c"], scores=scores).id, clicked=None)
+    state.learner.prior.score[:] = 30.0, 5.0
+    prior, strength = state.learner.prior, float(state.learner.prior.strength[0])
+    for one in collection.judgments():
+        mean = mean_of(prior, 0, int(steps_of(scored[one.query], 3)[0]))
+        assert one.rate == pytest.approx(strength * mean / (strength + 1.0))
+    rates = {one.query: one.rate for one in collection.judgments()}
+    assert rates["low"] < rates["none"] < rates["high"]
 
 
 def test_judgments_are_written_for_tools_that_measure_search(tmp_path, capsys):

@@ -988,6 +988,9 @@ def test_the_demo_counts_what_lists_cost_people():
     assert crowd.lost[demo.PLAIN] == pytest.approx(0.61 * 0.64 * 0.67 * 0.70 * 0.73 * 0.18)
 
 
+RATE = re.compile(r"^\d\d\.\d % \(\d\d\.\d to \d\d\.\d\)$")
+
+
 @browser.needed
 def test_a_collection_shows_its_queries_and_those_that_are_suddenly_clicked_far_more(tmp_path):
     server = Server(f"sqlite:///{tmp_path}/store.db", tmp_path / "log").wait()
@@ -1004,7 +1007,7 @@ def test_a_collection_shows_its_queries_and_those_that_are_suddenly_clicked_far_
 
     for query in (HOSTILE, "shoes", "hats"):
         past(query, likes, 200)
-    with watched(server, "/") as page:
+    with watched(server, "/", expected=["404"]) as page:  # of a query that is forgotten
         links = page.locator("#collections-list a")
         expect(links).to_have_text(["quiet", "shop"])
         links.last.press("Enter")
@@ -1020,11 +1023,33 @@ def test_a_collection_shows_its_queries_and_those_that_are_suddenly_clicked_far_
         expect(rows).to_have_count(len(alarm["surges"]))
         numbers = re.compile(r"^\d\.\d %$"), re.compile(r"^\d+ of \d+$")
         expect(rows.last.locator("th, td")).to_have_text([HOSTILE, "d", "1", str(alarm["first"]), *numbers])
+        by_gain = sorted(
+            json.loads(fetch(server, "/v1/collections/shop/watch"))["queries"], key=lambda one: one["gain"]["value"]
+        )
+        names = [one["query"] for one in by_gain]
+        page.locator("#query-order").select_option("lost")
+        expect(page.locator("#query-rows th")).to_have_text(names)
+        page.locator("#query-order").select_option("gained")
+        expect(page.locator("#query-rows th")).to_have_text(names[::-1])
+        expect(page.locator("#query-box")).to_be_hidden()
+        rows.last.get_by_role("link").click()  # of an alarm
+        expect(page.locator("#query-title")).to_have_text(HOSTILE)
+        expect(page.locator("#query-title")).to_be_focused()
+        page.locator("#query-rows").get_by_role("link", name="shoes").click()
+        expect(page.locator("#query-title")).to_have_text("shoes")
+        expect(page.locator("#query-sum")).to_contain_text("200 visits, 70 with a click")
+        items = page.locator("#query-items tr")
+        expect(items).to_have_count(4)
+        expect(items.first.locator("th, td")).to_have_text(["a", "1", "1", "200", "60", RATE])
         for width, dark in [(400, True), (1280, False)]:
             page.set_viewport_size({"width": width, "height": 900})
             page.emulate_media(color_scheme="dark" if dark else "light")
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             assert page.evaluate(CONTRAST) == []
+        client.forget_query("shop", "shoes")
+        expect(page.locator("#query-sum")).to_contain_text("not remembered")
+        page.get_by_role("link", name="Back to all queries").click()
+        expect(page.locator("#query-box")).to_be_hidden()
     with watched(server, "/collections/nowhere", expected=["404"]) as page:
         expect(page.locator("#missing-title")).to_have_text("No such collection")
     assert server.stop() == 0

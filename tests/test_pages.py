@@ -24,17 +24,24 @@ NOT_FROM_EVIDENCE = {
         ("| logs | found |", "bench/audit.py --planted"),
         ("| attack | attraction | 1 % | 2 % | 5 % | 10 % | 25 % |", "bench/audit_power.py"),
     ],
-    "collections.md": [
+    "collections-method.md": [
+        (
+            "| world | engine | `BubbleRank` | a learner a query | by place, 30 looks | cautious | `Collection` |",
+            "bench/collection.py",
+        ),
+        (
+            "| world | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10 | at most 20 visits | least of a run |",
+            "bench/collection.py",
+        ),
         (
             "| world | queries attacked | lost without a guard | least tenth "
             "| lost with `ClientTrust` | least tenth | honest visits not learnt from |",
             "bench/collection.py --attack",
         ),
         (
-            "| world | engine | a learner a query | by place, 30 looks | cautious | `Collection` |",
-            "bench/collection.py",
+            "| world | judgments | plain clicks | judgments, false clicks | plain, false clicks |",
+            "bench/collection.py --judgments",
         ),
-        ("| world | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10 | at most 20 visits |", "bench/collection.py"),
     ],
     "comparing-method.md": [
         ("| users | false clicks | estimator | holds the truth | width | mean error |", "bench/evaluation.py"),

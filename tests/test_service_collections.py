@@ -1,9 +1,11 @@
 """Collections over HTTP: a board's promises, for lists of any number of queries that need not be declared."""
 
+import asyncio
 import contextlib
 import csv
 import sqlite3
 import struct
+import threading
 
 import msgspec
 import numpy as np
@@ -14,7 +16,10 @@ from service_tools import Clocks, Server, number_of, replayed, serving, until, w
 from steadyrank.cli import main
 from steadyrank.service.alerts.watcher import Watcher
 from steadyrank.service.board import events
+from steadyrank.service.board.board import Board
+from steadyrank.service.http import collection_routes
 from steadyrank.service.storage import open_store
+from steadyrank.service.worker.recovery import from_start
 from steadyrank.service.worker.transfer import bring_in, compact, export, read_board
 from test_stores import KILLS, Crowd, Database, counted
 
@@ -80,8 +85,10 @@ async def test_lists_are_those_of_a_collection_in_process(url):
         assert sum(query["visits"] for query in state["queries"]) == 150
 
 
-async def test_whoever_folds_its_log_has_the_same_bytes(url, monkeypatch):
+@pytest.mark.parametrize("large", [0, 10_000], ids=["copied in a thread", "copied at once"])
+async def test_whoever_folds_its_log_has_the_same_bytes(url, monkeypatch, large):
     monkeypatch.setattr("steadyrank.service.worker.worker.SNAPSHOT_EVERY", 50)
+    monkeypatch.setattr("steadyrank.service.worker.worker._LARGE", large)
     async with serving(url) as local:
         await collection(local, most_pairs=1_000, keep_queries=True)
         await visits(local, 60)
@@ -94,11 +101,57 @@ async def test_whoever_folds_its_log_has_the_same_bytes(url, monkeypatch):
         await visits(local, 20, seed=1)
         digest = local.digest("shop")
         assert replayed(url, "shop") == digest
+        with contextlib.closing(open_store(url)) as store:
+            number = local.worker.boards["shop"].number
+            snapshots = store.snapshots(number)
+            assert snapshots
+            for seq in snapshots[:2]:  # each as of its event
+                kept = Board.restore(store.snapshot(number, seq), "a snapshot").digest()
+                assert from_start(store, number, "shop", seq, seq).digest() == kept
     async with serving(url, seed=1) as local:
         await local.quiet()
         await rank(local, "query 0")
         lists = await visits(local, 10, seed=2)
     assert lists[-1][0] in LIKED
+
+
+@pytest.mark.parametrize(
+    ("path", "slow"),
+    [
+        ("GET watch", "list_queries"),
+        ("GET state", "list_queries"),
+        ("POST query", "known_query"),
+        ("GET judgments", "write"),
+    ],
+)
+async def test_answers_do_not_wait_for_who_looks_at_all_queries(url, monkeypatch, path, slow):
+    """What is shown is of the moment when it was asked for, whatever is learnt until it is there."""
+    looking, done = threading.Event(), threading.Event()
+    look = getattr(collection_routes, slow)
+
+    def waits(*arguments):
+        looking.set()
+        assert done.wait(60)
+        return look(*arguments)
+
+    monkeypatch.setattr(collection_routes, slow, waits)
+    async with serving(url) as local:
+        await collection(local, keep_queries=True)
+        await visits(local, 30, queries=1)
+        method, name = path.split()
+        body = {"json": {"query": "query 0"}} if method == "POST" else {}
+        asked = asyncio.create_task(local.http.request(method, f"/v1/collections/shop/{name}", **body))
+        await until(looking.is_set)
+        await visits(local, 30, seed=1, queries=1)  # they are learnt from meanwhile
+        done.set()
+        shown = (await asked).text
+        if name == "judgments":
+            assert max(float(row["looks"]) for row in csv.DictReader(shown.splitlines())) <= 30
+        else:
+            told = msgspec.json.decode(shown)
+            (query,) = [told] if name == "query" else told["queries"]
+            assert query["visits"] == 30
+        assert (await local.ask("POST", "collections/shop/query", {"query": "query 0"}))["visits"] == 60
 
 
 async def test_settings_that_change_what_is_learnt_fold_the_log_again(url):

@@ -83,6 +83,7 @@ def run(
         time_format=time_format,
         format=format,
         most_broken=most_broken,
+        by_query=True,
         progress=lambda rows, of: say("reading", rows, of),
     )
     click_log, left_out = without_holidays(click_log, holidays)

@@ -63,7 +63,7 @@ def _learnt(path: pathlib.Path, query: str | None) -> "Collection":
     from ..click_logs.files import sources_of
     from ..live import Collection
 
-    log = read(sources_of([path]), {"board": query})
+    log = read(sources_of([path]), {"board": query}, by_query=True)
     names = ["" if name is None else str(name) for name in log.boards]
     if not any(names):
         raise ValueError(f"{path} has no column of queries: --query COLUMN names it")

@@ -77,14 +77,16 @@ def read(
     format: str | None = None,
     most_broken: float = 0.01,
     events: bool = False,
+    by_query: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> ClickLog:
     """The log in some files or data frames, in the order given.
 
     `roles`: columns by role, as far as they are not to be guessed. `events`: rows tell of events without lists, and
-    each becomes a list of one item that was clicked. More than `most_broken` of the rows that cannot be used is an
-    error, which shows some. `progress` is called with the number of rows read so far, and of how many: 0 where that
-    is not known.
+    each becomes a list of one item that was clicked. `by_query`: the lists of a query are a board, where a schema of
+    another system names queries and no other board is told. More than `most_broken` of the rows that cannot be used
+    is an error, which shows some. `progress` is called with the number of rows read so far, and of how many: 0 where
+    that is not known.
     """
     check_roles(roles)
     _check_files(logs)
@@ -96,8 +98,9 @@ def read(
         columns = _sniffed(peek(logs), roles, first_position, time_format, format)
     other = None
     if isinstance(columns, Format):
-        read_as = _words(columns, roles)
-        other = converted(logs, columns, roles)
+        by_query = columns.by_query(roles.get("board"), by_query)
+        read_as = _words(columns, roles, by_query)
+        other = converted(logs, columns, roles, by_query)
         logs = [other.frame]
         columns = understand(other.frame.drop(ROW), {"items": "items", "clicked": "clicked"}, None)
     else:
@@ -120,9 +123,11 @@ def read(
     return replace(log, notes=notes, sources=list(logs), scattered=scattered, read_as=read_as)
 
 
-def _words(schema: Format, roles: dict[str, str | None]) -> dict[str, str]:
+def _words(schema: Format, roles: dict[str, str | None], by_query: bool) -> dict[str, str]:
     """How a log of another system is read, for people."""
-    return {"format": f"{schema.name}: {schema.words}", **{role: name for role, name in roles.items() if name}}
+    board = {"board": schema.boards[0]} if by_query else {}
+    told = {role: name for role, name in roles.items() if name}
+    return {"format": f"{schema.name}: {schema.words}", **board, **told}
 
 
 def explained(
@@ -134,14 +139,17 @@ def explained(
     format: str | None = None,
     events: bool = False,
 ) -> dict[str, str]:
-    """What would be read as what, from the first rows alone."""
+    """What an audit would read as what, from the first rows alone."""
     check_roles(roles)
     sample = peek(logs)
     if events:
         return understand_events(sample, roles, time_format).in_words()
     meaning = _sniffed(sample, roles, first_position, time_format, format)
     if isinstance(meaning, Format):
-        return {**_words(meaning, roles), "columns found": ", ".join(sample.columns)}
+        return {
+            **_words(meaning, roles, meaning.by_query(roles.get("board"), True)),
+            "columns found": ", ".join(sample.columns),
+        }
     return {"format": "plain", **meaning.in_words()}
 
 

@@ -23,6 +23,11 @@ class Format(NamedTuple):
     take: Callable[[dict[str, Any], int, EventJoiner], None]
     plain_first: bool  # whether rows that can be read as a plain log are one
     roles: tuple[str, ...]  # what a column of another name may be told to be
+    boards: tuple[str, ...]  # columns that may name the board: of the query, of the surface; empty: only the latter
+
+    def by_query(self, board: str | None, where_known: bool) -> bool:
+        """Whether the lists of a query are a board: as `board`, a column, says, else `where_known`."""
+        return bool(self.boards) and (where_known if board is None else board == self.boards[0])
 
 
 PLAIN = "plain"
@@ -34,6 +39,7 @@ FORMATS = {
         module.take,
         module in (sessions, events),
         events.ROLES if module is events else (),
+        ubi.BOARDS if module is ubi else (),
     )
     for module in (ubi, ga4, personalize, dsjson, metarank, sessions, events)
 }
@@ -76,6 +82,12 @@ def check_told(
         role = option.removeprefix("--")
         if value is None or (value == "" and role in _LEFT_OUT):
             continue
+        if role == "board" and value in schema.boards:
+            continue
+        if role == "board" and schema.boards:
+            raise ValueError(
+                f"{value!r} cannot tell boards or queries of {schema.name}: {' or '.join(schema.boards)} can"
+            )
         if role not in schema.roles:
             raise ValueError(
                 f"{option} {value!r} has no effect: the log is read as {schema.name} ({schema.words}), whose names "
@@ -90,9 +102,14 @@ def check_told(
 _LEFT_OUT = ("time", "client", "board")  # what any log may be read without
 
 
-def converted(logs: Sequence[Source], schema: Format, roles: dict[str, str | None]) -> Converted:
-    """One row a list, all of them in memory. `roles`: columns told to have them, "" for none, as checked before."""
-    told = {name: role for role, name in roles.items() if name}
+def converted(
+    logs: Sequence[Source], schema: Format, roles: dict[str, str | None], by_query: bool = False
+) -> Converted:
+    """One row a list, all of them in memory. `roles`: columns told to have them, "" for none, as checked before.
+
+    `by_query`: the lists of a query are a board.
+    """
+    told = {name: role for role, name in roles.items() if name and name not in schema.boards}
     joiner = EventJoiner()
     broken: list[Broken] = []
     rows = 0
@@ -105,11 +122,23 @@ def converted(logs: Sequence[Source], schema: Format, roles: dict[str, str | Non
             named = {role: row[name] for name, role in told.items() if row.get(name) is not None}
             schema.take({**values, **named}, number, joiner)
     notes = joiner.join()
+    if by_query:
+        _name_by_query(joiner.lists)
     frame = _frame(joiner.lists).filter(pl.col("items").list.len() > 0)
     frame = frame.drop([role for role, name in roles.items() if name == ""], strict=False)
     if frame.is_empty():
         raise ValueError(f"no list can be read as {schema.name} ({schema.words}); {' '.join(notes)}".strip())
     return Converted(frame, broken, rows, [f"Read as {schema.name}: {schema.words}.", *notes])
+
+
+def _name_by_query(lists: list[ShownList]) -> None:
+    """The board of a list is its query, after its surface where the log has several; without a query, the surface."""
+    several = len({one.board for one in lists}) > 1
+    for one in lists:
+        if one.query is not None:
+            one.board = f"{one.board}: {one.query}" if several else one.query
+        elif one.board is None:
+            one.board = ""
 
 
 def _frame(lists: list[ShownList]) -> pl.DataFrame:

@@ -20,6 +20,7 @@ class ShownList:
     board: Any
     segment: Any = None
     features: Any = None
+    query: Any = None  # what was asked
     places: list[float] | None = None  # of its items, where it is told of item by item
     bits: list[int] = field(default_factory=list)  # whether each item was clicked, once joined
 
@@ -53,6 +54,7 @@ class EventJoiner:
         board: Any,
         segment: Any = None,
         features: Any = None,
+        query: Any = None,
     ) -> None:
         """A list from the top, and what is known of its visit. One that is told of twice, by its key, is one."""
         if key is not None and key in self._by_key:
@@ -61,10 +63,11 @@ class EventJoiner:
                 before.items, before.places = items, None
             before.segment = segment if before.segment is None else before.segment
             before.features = features if before.features is None else before.features
+            before.query = query if before.query is None else before.query
             return
         if key is not None:
             self._by_key[key] = len(self.lists)
-        self.lists.append(ShownList(row, items, _time(time), client, board, segment, features))
+        self.lists.append(ShownList(row, items, _time(time), client, board, segment, features, query))
 
     def add_shown_item(self, row: int, key: Any, item: Any, place: Any, time: Any, client: Any, board: Any) -> None:
         """An item of a list that is told of item by item."""

@@ -11,6 +11,7 @@ from .joiner import EventJoiner
 NAME = "ubi"
 WORDS = "User Behavior Insights 1.x: queries and events, joined on query_id"
 TEXT = "user_query"
+BOARDS = TEXT, "application"  # columns that may name the board of a list: of its query, of where it was shown
 HITS = ("query_response_hit_ids", "query_response_hits_ids")
 SEGMENT, FEATURES = ("query_attributes.segment",), ("query_attributes.features",)
 OBJECT = ("event_attributes.object.object_id", "event_attributes.object.internal_id")
@@ -93,8 +94,8 @@ def fits(row: dict[str, Any]) -> bool:
 def take(row: dict[str, Any], number: int, joiner: EventJoiner) -> None:
     """Take a query or an event."""
     match read(row):
-        case Query(id_, items, time, client, board, segment, features):
-            joiner.add_list(number, id_, items, time, client, board, segment, features)
+        case Query(id_, items, time, client, board, segment, features, text):
+            joiner.add_list(number, id_, items, time, client, board, segment, features, text)
         case Click(query, item):
             joiner.add_click(number, query, item)
         case Seen(query, item, place, time, client, board):

@@ -233,7 +233,8 @@ class Collection:
         Without the clicks that a guard refused or took back; places count as `attention` says.
         """
         with self._lock:
-            return iter(list(judged(self._state)))
+            state = self._state.copied()
+        return judged(state)
 
     def save(self, path: str | pathlib.Path) -> None:
         """Write everything that decides what comes next into one file, whole or not at all.

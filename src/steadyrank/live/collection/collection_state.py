@@ -1,5 +1,6 @@
 """The memory of a collection: a learner over the places of an engine's order, and what each query has taught it."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,13 +15,14 @@ from ..gate import NO_GUARD, Guarding
 from ..learner_state import LearnerState
 from ..widening import restored
 from .engine_scores import SCORE_BITS
-from .id_table import EMPTY, NOT_THERE, Texts, add_all, find_or_add_row, find_row
+from .id_table import EMPTY, NOT_THERE, Texts, add_all, find_or_add_row, find_row, slots_for
 from .pair_table import PairTable, QueryTable, busiest, without
 from .re_ranker import PLACES, QUERY, ReRanker, re_rank
 
 FEWEST_PAIRS = 1_000
+FEWEST_SLOTS = 1 << 6
 MOST_PAIRS = 1 << 30
-MOST_PAIR_BYTES = 120  # of a pair in memory: 30 a slot, of which three in eight may be in use, and an item's name
+MOST_PAIR_BYTES = 123  # of a pair in memory: 31 a slot, of which three in eight may be in use, and an item's name
 MOST_CANDIDATES = 10_000
 _LEARNER = "learner."
 _TABLES = "queries.", "pairs."  # of the ranker
@@ -118,13 +120,12 @@ class CollectionState(LearnerState):
         queries: QueryTable = self.learner.queries
         if find_row(queries.ids, query) != NOT_THERE:
             return
+        if queries.total >= self.most_pairs:
+            self._leave_out(busiest(queries, self.learner.pairs, self._kept_when_full()))
+            queries = self.learner.queries
         if not queries.ids.room:
-            if queries.total >= self.most_pairs:
-                self._leave_out(busiest(queries, self.learner.pairs, self.most_pairs * 2 // 3))
-                queries = self.learner.queries
-            else:
-                queries = queries.keeping(np.arange(queries.total), 2 * queries.ids.key.size)
-                self.learner = self.learner._replace(queries=queries)
+            queries = queries.keeping(np.arange(queries.total), 2 * queries.ids.key.size)
+            self.learner = self.learner._replace(queries=queries)
         find_or_add_row(queries.ids, query)
 
     def learn(
@@ -145,16 +146,16 @@ class CollectionState(LearnerState):
 
     def _make_room(self, more: int) -> None:
         """Have room for so many pairs more; the queries with the fewest visits leave if there would be too many."""
+        if self.n_pairs + more > self.most_pairs:
+            self._leave_out(busiest(self.learner.queries, self.learner.pairs, self._kept_when_full()))
         pairs: PairTable = self.learner.pairs
-        if pairs.room >= more:
-            return
-        slots, wanted = pairs.item.size, pairs.total + more
-        while slots * 3 // 4 < wanted and slots * 3 // 2 <= self.most_pairs:  # three quarters of twice as many
-            slots *= 2
-        if slots * 3 // 4 < wanted:
-            self._leave_out(busiest(self.learner.queries, pairs, slots // 2))
-        else:
+        if pairs.room < more:
+            slots = slots_for(pairs.total + more, pairs.item.size)
             self.learner = self.learner._replace(pairs=PairTable.of(pairs.columns(), slots))
+
+    def _kept_when_full(self) -> int:
+        """How many pairs and queries stay together when there are too many."""
+        return self.most_pairs * 2 // 3
 
     def _leave_out(self, stays: Bools) -> None:
         """Remember these queries alone, [rows], and the names that they need. O(all pairs)."""
@@ -205,6 +206,39 @@ class CollectionState(LearnerState):
             each[those, QUERY] = now
             found |= bool(those.any())
         return found
+
+    def copied(self) -> "CollectionState":
+        """What is known of all queries, for who reads it while more is learnt. O(memory)."""
+        queries = self.learner.queries
+        queries = QueryTable(queries.ids.copied(), *(column.copy() for column in queries[1:]))
+        return self._knowing(
+            queries, self.learner.pairs.copied(), self.item_names.copied(), self.query_texts.copied()
+        )
+
+    def copied_of(self, rows: Ints, named: bool = False) -> "CollectionState":
+        """What is known of the queries of these rows, which become rows 0, 1, ... A pass over all pairs.
+
+        `named`: with the names of their items.
+        """
+        queries, pairs = self.learner.queries, self.learner.pairs
+        wanted: Bools = np.zeros(self.n_queries, np.bool_)
+        wanted[rows] = True
+        columns = pairs.columns(pairs.of_queries(wanted))
+        place: Ints = np.zeros(self.n_queries, np.int32)
+        place[rows] = np.arange(rows.size)
+        columns["query"] = place[columns["query"]]
+        own = queries.keeping(rows, slots_for(rows.size, FEWEST_SLOTS))
+        table = PairTable.of(columns, slots_for(columns["item"].size, FEWEST_SLOTS))
+        names = self.item_names.of(columns["item"].tolist() if named else ())
+        return self._knowing(own, table, names, self.query_texts.of(own.ids.ids.tolist()))
+
+    def _knowing(self, queries: QueryTable, pairs: PairTable, names: Texts, texts: Texts) -> "CollectionState":
+        other = copy.copy(self)
+        learner = self.learner
+        own = {"prior": learner.prior.copied(), "attention": learner.attention.copy()}
+        other.learner = learner._replace(queries=queries, pairs=pairs, **own)
+        other.item_names, other.query_texts = names, texts
+        return other
 
     def counts(self) -> dict[str, int]:
         """How much is remembered."""

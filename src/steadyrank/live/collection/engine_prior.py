@@ -45,6 +45,10 @@ class EnginePrior(NamedTuple):
     score: Floats  # [2] of first looks, clicks beyond the place's mean times the score, and what a logit weighs there
     tally: Ints  # [2] visits, and the number of visits from which on the next fit is due
 
+    def copied(self) -> "EnginePrior":
+        """The same, for who reads it while more is learnt."""
+        return EnginePrior._make(array.copy() for array in self)
+
     @classmethod
     def create(cls, places: int) -> "EnginePrior":
         """Nothing known: all places alike."""
@@ -102,6 +106,15 @@ def mean_of(prior, place, step):
         return mean
     logit = math.log(mean / (1.0 - mean)) + slope_of_score(prior.score) * score_at(prior, place, step)
     return min(max(1.0 / (1.0 + math.exp(-logit)), LEAST), MOST)
+
+
+@kernel
+def means_of(prior, places, steps):
+    """`mean_of` for items of these places, from 0, and steps of scores."""
+    means = np.empty(places.size)
+    for k in range(places.size):
+        means[k] = mean_of(prior, places[k], steps[k])
+    return means
 
 
 @no_refcount

@@ -6,7 +6,7 @@ larger keys come first (Amble and Knuth 1974, "Ordered hash tables"): what a tab
 stands, in whatever order it came.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +44,10 @@ class IdTable(NamedTuple):
         table = cls.create(slots)
         add_all(table, ids)
         return table
+
+    def copied(self) -> "IdTable":
+        """The same, for who reads it while more ids come."""
+        return IdTable._make(array.copy() for array in self)
 
     @property
     def ids(self) -> Ints:
@@ -169,6 +173,20 @@ class Texts:
         content = memoryview(bytes(self._content))
         parts = [content[start:end] for start, end in zip(starts[kept].tolist(), ends[kept].tolist(), strict=True)]
         self._begin(self._ids.ids[kept], np.cumsum((ends - starts)[kept]), b"".join(parts))
+
+    def copied(self) -> "Texts":
+        """The same, for who reads them while more come."""
+        other = Texts()
+        other._ids, other._ends, other._content = self._ids.copied(), self._ends.copy(), bytearray(self._content)
+        return other
+
+    def of(self, ids: Iterable[int]) -> "Texts":
+        """The texts of these ids alone, as far as they are known."""
+        other = Texts()
+        for id in ids:
+            if (text := self.text(id)) is not None:
+                other.add(id, text)
+        return other
 
     def ids(self) -> Ints:
         """The ids that have a text, in the order in which they came."""

@@ -8,6 +8,7 @@ from typing import NamedTuple, TextIO
 import numpy as np
 
 from .collection_state import CollectionState
+from .engine_prior import means_of
 
 _SURE = 1.96  # standard deviations on either side of an estimate
 _AT_ONCE = 10_000  # pairs looked at together
@@ -30,8 +31,8 @@ class Judgment(NamedTuple):
 def judged(state: CollectionState) -> Iterator[Judgment]:
     """Every pair that was looked at, by query in the order in which they came, and by the engine's place.
 
-    Without the clicks that a guard refused or took back; places count as far as they are looked at. O(pairs log
-    pairs) before the first one.
+    Without the clicks that a guard refused or took back; places count as far as they are looked at. `state` does not
+    change meanwhile: a copy, where more is learnt. O(pairs log pairs) before the first one.
     """
     ranker = state.learner
     pairs, prior, ids = ranker.pairs, ranker.prior, ranker.queries.ids.ids
@@ -43,7 +44,7 @@ def judged(state: CollectionState) -> Iterator[Judgment]:
         some = order[start : start + _AT_ONCE]
         looks, clicks = columns["looks"][some].astype(np.float64), columns["clicks"][some].astype(np.float64)
         total = strength + looks
-        rate = (strength * prior.mean[first_place[some]] + clicks) / total
+        rate = (strength * means_of(prior, first_place[some], columns["step"][some]) + clicks) / total
         numbers = columns["query"][some], columns["item"][some], looks, clicks, rate, total
         for own, item, n, w, mean, weight in zip(*(array.tolist() for array in numbers), strict=True):
             if own != row:

@@ -1,4 +1,4 @@
-"""Looks and clicks of (query, item) pairs: one table, 30 bytes a slot; and the visits of queries."""
+"""Looks and clicks of (query, item) pairs: one table, 31 bytes a slot; and the visits of queries."""
 
 from typing import Any, NamedTuple
 
@@ -47,6 +47,7 @@ class PairTable(NamedTuple):
     place: Small  # [S] in the engine's order when first looked at; less than 0: it tells the prior nothing more
     since: npt.NDArray[np.float32]  # [S] looks of the latest stretch (`surges`)
     hits: npt.NDArray[np.float32]  # [S] clicks in it
+    step: npt.NDArray[np.uint8]  # [S] of the engine's score when it was looked at last (`engine_scores`)
     used: Ints  # [1] slots in use
 
     @classmethod
@@ -54,7 +55,7 @@ class PairTable(NamedTuple):
         """No pair, and room for three quarters of `slots`. Memory is taken as pairs come."""
         looks, clicks, since, hits = (np.zeros(slots, np.float32) for _ in range(4))
         ids, place = (np.zeros(slots, np.int64), np.zeros(slots, np.int32)), np.zeros(slots, np.int16)
-        return cls(*ids, looks, clicks, place, since, hits, np.zeros(1, np.int64))
+        return cls(*ids, looks, clicks, place, since, hits, np.zeros(slots, np.uint8), np.zeros(1, np.int64))
 
     @property
     def total(self) -> int:
@@ -71,10 +72,19 @@ class PairTable(NamedTuple):
         slots: Ints = np.flatnonzero(self.item)
         return slots
 
-    def columns(self) -> dict[str, Any]:
-        """Every pair: the slots in use of each column, by name. O(S)."""
-        slots = self.taken()
+    def columns(self, slots: Ints | None = None) -> dict[str, Any]:
+        """Every pair, or those of some slots: the slots in use of each column, by name. O(S)."""
+        slots = self.taken() if slots is None else slots
         return {name: getattr(self, name)[slots] for name in PairTable._fields[:-1]}
+
+    def of_queries(self, wanted: Bools) -> Ints:
+        """The slots of the pairs of these queries, [rows], in order. A pass over all."""
+        slots: Ints = np.empty(self.total, np.int64)
+        return slots[: slots_of(self, wanted, slots)]
+
+    def copied(self) -> "PairTable":
+        """The same, for who reads it while more pairs come."""
+        return PairTable._make(column.copy() for column in self)
 
     @classmethod
     def of(cls, columns: dict[str, Any], slots: int) -> "PairTable":
@@ -117,6 +127,7 @@ def find_or_add(table, query, item, place):
         table.item[slot], table.query[slot], table.place[slot] = item, query, place
         table.looks[slot] = table.clicks[slot] = 0.0
         table.since[slot] = table.hits[slot] = 0.0
+        table.step[slot] = 0
         table.used[0] += 1
     return slot
 
@@ -127,6 +138,7 @@ def make_way(table, slot):
     mask = table.item.size - 1
     item, query, place = table.item[slot], table.query[slot], table.place[slot]
     looks, clicks, since, hits = table.looks[slot], table.clicks[slot], table.since[slot], table.hits[slot]
+    step = table.step[slot]
     while item != EMPTY:
         slot = (slot + 1) & mask
         if is_before(item, query, table.item[slot], table.query[slot]):
@@ -137,15 +149,27 @@ def make_way(table, slot):
             clicks, table.clicks[slot] = table.clicks[slot], clicks
             since, table.since[slot] = table.since[slot], since
             hits, table.hits[slot] = table.hits[slot], hits
+            step, table.step[slot] = table.step[slot], step
 
 
 @kernel
-def enter_all(table, item, query, looks, clicks, place, since, hits):
+def enter_all(table, item, query, looks, clicks, place, since, hits, step):
     """Add pairs, of which none is there."""
     for k in range(item.size):
         slot = find_or_add(table, query[k], item[k], place[k])
         table.looks[slot], table.clicks[slot] = looks[k], clicks[k]
-        table.since[slot], table.hits[slot] = since[k], hits[k]
+        table.since[slot], table.hits[slot], table.step[slot] = since[k], hits[k], step[k]
+
+
+@kernel
+def slots_of(table, wanted, slots):
+    """Write the slots of the pairs of these queries; how many they are."""
+    n = 0
+    for slot in range(table.item.size):
+        if table.item[slot] != EMPTY and wanted[table.query[slot]]:
+            slots[n] = slot
+            n += 1
+    return n
 
 
 def busiest(queries: QueryTable, pairs: PairTable, most: int) -> Bools:

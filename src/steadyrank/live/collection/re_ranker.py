@@ -41,7 +41,7 @@ class ReRanker(NamedTuple):
     engine's order.
     """
 
-    VERSION = 2  # of the memory
+    VERSION = 3  # of the memory
     live = True
 
     queries: QueryTable
@@ -92,6 +92,7 @@ class ReRanker(NamedTuple):
             if clicks[p] or looked_at(self, visit.t, p):
                 slot = find_or_add(self.pairs, row, code >> SCORE_BITS, ranking[p])
                 step = code & (1 << SCORE_BITS) - 1
+                self.pairs.step[slot] = step
                 prior, strength = mean_of(self.prior, ranking[p], step), self.prior.strength[0]
                 kept = add_look(self, slot, step, clicks[p])
                 watch_look(self.pairs, self.surges, slot, note[QUERY], prior, strength, visit.t, clicks[p], kept)
@@ -187,6 +188,15 @@ def index_of(ranker, row, mean, total):
     """What an item of a query is ranked by, of this mean, which rests on so many looks."""
     ahead = 0.0 if row == NOT_THERE else ranker.explore * ranker.queries.visits[row]
     return mean + math.sqrt(mean * (1.0 - mean) / (total + 1.0)) * psi(ahead / total)
+
+
+@kernel
+def indices_of(ranker, row, means, totals):
+    """`index_of` for items of a query with these means, which rest on so many looks."""
+    index = np.empty(means.size)
+    for i in range(means.size):
+        index[i] = index_of(ranker, row, means[i], totals[i])
+    return index
 
 
 @kernel

@@ -9,8 +9,10 @@ from ...core.arrays import Floats, Ints
 from ...core.refusals import Refused
 from ...live.collection.alarms import Alarm, alarms_of
 from ...live.collection.collection_state import CollectionState
+from ...live.collection.engine_prior import means_of
+from ...live.collection.engine_scores import NO_SCORE
 from ...live.collection.id_table import NOT_THERE, find_row
-from ...live.collection.re_ranker import index_of
+from ...live.collection.re_ranker import indices_of
 from .board import Board
 from .schema import IntervalOut, Schema
 
@@ -105,12 +107,30 @@ def query_id(shown: str) -> int:
     return int(shown, 16)
 
 
-def list_queries(board: Board, limit: int) -> list[QueryOut]:
-    """The queries with the most visits. O(all pairs)."""
+def copy_busiest(board: Board, limit: int) -> CollectionState:
+    """What is known of the queries with the most visits, the busiest first. A pass over all pairs."""
     state = state_of(board)
     visits = state.learner.queries.visits[: state.n_queries]
-    rows = np.argsort(-visits, kind="stable")[:limit]
-    return [QueryOut(**_head(state, row, items)) for row, items in _items_of(state, rows)]
+    rows = np.arange(visits.size)
+    if limit < visits.size:
+        least = -np.partition(-visits, limit - 1)[limit - 1]
+        more = np.flatnonzero(visits > least)
+        rows = np.sort(np.concatenate([more, np.flatnonzero(visits == least)[: limit - more.size]]))
+    return state.copied_of(rows[np.argsort(-visits[rows], kind="stable")])
+
+
+def copy_query(board: Board, query: int) -> CollectionState:
+    """What is known of one query. A pass over all pairs."""
+    state = state_of(board)
+    row = int(find_row(state.learner.queries.ids, query))
+    if row == NOT_THERE:
+        raise Refused(404, "the query is not remembered")
+    return state.copied_of(np.array([row]), named=True)
+
+
+def list_queries(state: CollectionState) -> list[QueryOut]:
+    """All queries of a copy."""
+    return [QueryOut(**_head(state, row, items)) for row, items in enumerate(_items_of(state))]
 
 
 def list_alarms(board: Board, most: int) -> list[AlarmOut]:
@@ -124,13 +144,9 @@ def alarm_out(alarm: Alarm) -> AlarmOut:
     return AlarmOut(alarm.number, alarm.first, alarm.latest, len(alarm.queries), surges)
 
 
-def known_query(board: Board, query: int) -> QueryPage:
-    """What is known of one query. O(all pairs)."""
-    state = state_of(board)
-    row = int(find_row(state.learner.queries.ids, query))
-    if row == NOT_THERE:
-        raise Refused(404, "the query is not remembered")
-    ((_, items),) = _items_of(state, np.array([row]))
+def known_query(state: CollectionState) -> QueryPage:
+    """The page of the only query of a copy."""
+    (items,) = _items_of(state)
     length, shown = state.length, []
     mean = items.hits / items.total
     wide = 1.96 * np.sqrt(mean * (1.0 - mean) / (items.total + 1.0))
@@ -147,7 +163,7 @@ def known_query(board: Board, query: int) -> QueryPage:
                 high=min(float(mean[k] + wide[k]), 1.0),
             )
             shown.append(one)
-    return QueryPage(**_head(state, row, items), items=shown[:MOST_ITEMS])
+    return QueryPage(**_head(state, 0, items), items=shown[:MOST_ITEMS])
 
 
 def _head(state: CollectionState, row: int, items: _Items) -> dict[str, Any]:
@@ -162,16 +178,13 @@ def _head(state: CollectionState, row: int, items: _Items) -> dict[str, Any]:
     }
 
 
-def _items_of(state: CollectionState, rows: Ints) -> list[tuple[int, _Items]]:
-    """The items of some queries, one pass over all pairs."""
+def _items_of(state: CollectionState) -> list[_Items]:
+    """The items of every query, by row."""
     pairs = state.learner.pairs
-    wanted = np.zeros(state.n_queries, np.bool_)
-    wanted[rows] = True
     slots = pairs.taken()
-    slots = slots[wanted[pairs.query[slots]]]
     slots = slots[np.argsort(pairs.query[slots], kind="stable")]
-    starts = np.searchsorted(pairs.query[slots], rows, "left"), np.searchsorted(pairs.query[slots], rows, "right")
-    return [(int(row), _of_slots(state, int(row), slots[a:b])) for row, a, b in zip(rows, *starts, strict=True)]
+    ends = np.cumsum(np.bincount(pairs.query[slots], minlength=state.n_queries))
+    return [_of_slots(state, row, some) for row, some in enumerate(np.split(slots, ends[:-1]))]
 
 
 def _of_slots(state: CollectionState, row: int, slots: Ints) -> _Items:
@@ -185,8 +198,9 @@ def _of_slots(state: CollectionState, row: int, slots: Ints) -> _Items:
     looks = np.concatenate([pairs.looks[slots].astype(np.float64), np.zeros(missing.size)])
     clicks = np.concatenate([pairs.clicks[slots].astype(np.float64), np.zeros(missing.size)])
     strength = float(prior.strength[0])
-    hits, total = strength * prior.mean[place] + clicks, strength + looks
-    index = np.array([index_of(ranker, row, h / n, n) for h, n in zip(hits.tolist(), total.tolist(), strict=True)])
+    step = np.concatenate([pairs.step[slots], np.full(missing.size, NO_SCORE, np.uint8)])
+    hits, total = strength * means_of(prior, place, step) + clicks, strength + looks
+    index = indices_of(ranker, row, hits / total, total)
     return _Items(item, place, looks, clicks, hits, total, np.lexsort((place, -index)))
 
 
@@ -197,8 +211,9 @@ def _gain(state: CollectionState, items: _Items) -> IntervalOut:
     last = np.append(items.place[by_looks][1:] != items.place[by_looks][:-1], True)
     engine = by_looks[last][:length]
     ours = items.order[:length]
-    drawn = rng.beta(items.hits, items.total - items.hits, (_DRAWS, items.hits.size))
-    gain = _worth(state, drawn[:, ours]) - _worth(state, drawn[:, engine])
+    either, at = np.unique(np.concatenate([ours, engine]), return_inverse=True)
+    drawn = rng.beta(items.hits[either], (items.total - items.hits)[either], (_DRAWS, either.size))
+    gain = _worth(state, drawn[:, at[: ours.size]]) - _worth(state, drawn[:, at[ours.size :]])
     value, low, high = (round(float(x), 9) + 0.0 for x in (gain.mean(), *np.percentile(gain, _SURE)))
     return IntervalOut(value=value, low=low, high=high)
 

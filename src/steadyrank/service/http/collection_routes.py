@@ -10,16 +10,19 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from ...core.refusals import Refused
+from ...live.collection.collection_state import CollectionState
 from ...live.collection.engine_prior import slope_of_score
 from ...live.collection.judgments import FORMATS, judged, rated, write
 from ...live.collection.surges import MOST as MOST_SURGES
 from ..board import events
-from ..board.board import Board, BoardOut
+from ..board.board import BoardOut
 from ..board.checks import check_name
 from ..board.collection_summary import (
     AlarmOut,
     QueryOut,
     QueryPage,
+    copy_busiest,
+    copy_query,
     known_query,
     list_alarms,
     list_queries,
@@ -265,7 +268,7 @@ def _past(session: BoardSession, row: QueryPastIn) -> events.Past:
 async def read_state(call: Call) -> CollectionStateOut:
     """What is known of the engine's places, and of the queries with the most visits, at most `limit`."""
     session, limit = call.worker.find_board(call.board), limit_of(call.query.get("limit"), MOST_QUERIES)
-    queries = await call.worker.look_at(session, lambda board: list_queries(board, limit))
+    queries = await call.worker.look_at_copy(session, lambda board: copy_busiest(board, limit), list_queries)
     return CollectionStateOut(
         collection=_out(session),
         **_learnt(session),
@@ -292,7 +295,8 @@ def _learnt(session: BoardSession) -> dict[str, Any]:
 async def watch_collection(call: Call) -> CollectionWatchOut:
     """What a page of a collection shows, small at any number of queries."""
     session = call.worker.find_board(call.board)
-    queries = await call.worker.look_at(session, lambda board: list_queries(board, _QUERIES_WATCHED))
+    copied = functools.partial(copy_busiest, limit=_QUERIES_WATCHED)
+    queries = await call.worker.look_at_copy(session, copied, list_queries)
     return CollectionWatchOut(
         collection=_out(session),
         **progress(call.worker, session),
@@ -319,7 +323,7 @@ async def read_query(call: Call) -> QueryPage:
     """What is known of one query and its items. It is asked for in a body, not in an address that logs may keep."""
     session = call.worker.find_board(call.board)
     query = _query_of(session, call.body)
-    return await call.worker.look_at(session, lambda board: known_query(board, query))
+    return await call.worker.look_at_copy(session, lambda board: copy_query(board, query), known_query)
 
 
 async def forget_query(call: Call) -> QueryForgottenOut:
@@ -335,14 +339,14 @@ async def judgments(call: Call) -> File:
         raise Refused(422, f"format must be one of {', '.join(FORMATS)}, not {form!r:.80}")
     fewest, highest = limit_of(call.query.get("looks", "1"), 10**8), limit_of(call.query.get("highest", "3"), 100)
 
-    def written(board: Board) -> BinaryIO:
+    def written(state: CollectionState) -> BinaryIO:
         file = tempfile.TemporaryFile()  # noqa: SIM115
         text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-        write(text, rated(judged(state_of(board)), highest, fewest), form)
+        write(text, rated(judged(state), highest, fewest), form)
         text.detach()
         return file
 
-    content = await call.worker.look_at(session, written)
+    content = await call.worker.look_at_copy(session, lambda board: state_of(board).copied(), written)
     return File(f"{session.name}.{form}", content)
 
 

@@ -125,14 +125,22 @@ class Inbox:
     @contextlib.asynccontextmanager
     async def hold_events(self) -> AsyncIterator[None]:
         """Apply nothing meanwhile, and be in the middle of nothing: for who looks at a board as of one event."""
-        self._holders += 1
+        self.begin_hold()
         try:
             while self._steps is not None:
                 await asyncio.sleep(0)
             yield
         finally:
-            self._holders -= 1
-            self._drain_soon()
+            self.end_hold()
+
+    def begin_hold(self) -> None:
+        """Begin no event after the one that is being applied, until `end_hold`."""
+        self._holders += 1
+
+    def end_hold(self) -> None:
+        """Go on, unless somebody else holds events."""
+        self._holders -= 1
+        self._drain_soon()
 
     def _drain_soon(self) -> None:
         """Go on in the next turn, if there is anything that may be applied."""

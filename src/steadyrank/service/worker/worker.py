@@ -3,6 +3,7 @@
 import asyncio
 import collections
 import contextlib
+import functools
 import gc
 import logging
 import time
@@ -13,6 +14,7 @@ import numpy as np
 
 from ...core.memory_limit import MOST_BYTES
 from ...core.refusals import Refused
+from ...live.collection.collection_state import CollectionState
 from ..board import events
 from ..board.board import Board, finished
 from ..board.checks import check, check_memory, check_rules
@@ -39,6 +41,7 @@ _LARGE = 10_000  # items, times segments, of a board that is looked at in a thre
 
 log = logging.getLogger("steadyrank.service")
 T = TypeVar("T")
+C = TypeVar("C")
 
 
 class _Answering(contextlib.AbstractContextManager[None]):
@@ -350,6 +353,10 @@ class Worker:
         async with self._inbox.hold_events():
             return await asyncio.to_thread(look, session.board)
 
+    async def look_at_copy(self, session: BoardSession, copy: Callable[[Board], C], look: Callable[[C], T]) -> T:
+        """What a function makes, in a thread, of what another copies of a board: events wait for the copy alone."""
+        return await asyncio.to_thread(look, await self.look_at(session, copy))
+
     async def catch_up(self) -> None:
         """Wait until the log is applied as far as it goes now."""
         writer = self.log_writer
@@ -384,13 +391,13 @@ class Worker:
             if line.waiting is not None:  # the board went and came back meanwhile: who asks again hears the outcome
                 raise Fenced([line.seq % self.partitions])
             return outcome
-        return (yield from self._steps(session, line))
+        return (yield from self._steps(session, line, in_turn=True))
 
     def apply(self, session: BoardSession, line: Line) -> str:
         """Apply an event to a board in memory, all of it at once."""
         return finished(self._steps(session, line))
 
-    def _steps(self, session: BoardSession, line: Line) -> Steps:
+    def _steps(self, session: BoardSession, line: Line, in_turn: bool = False) -> Steps:
         """Apply an event to a board in memory, which stays there; what it was loaded with is in it already.
 
         An event that fails half-way, for a lack of memory or by a fault of ours, leaves memory that no other worker
@@ -409,7 +416,7 @@ class Worker:
             if isinstance(event, events.Resealed):
                 session.resealing = self.spawn(reseal(self.log_writer, session))
         except Refused:
-            self._after(session, line.seq)
+            self._after(session, line.seq, in_turn)
             raise
         except Exception as error:
             log.exception("an event cannot be applied", extra={"fields": {"event": line.seq}})
@@ -418,22 +425,43 @@ class Worker:
             raise
         finally:
             session.users -= 1
-        self._after(session, line.seq)
+        self._after(session, line.seq, in_turn)
         return outcome
 
-    def _after(self, session: BoardSession, seq: int) -> None:
-        """Fold again or take a snapshot, where an event makes that due."""
+    def _after(self, session: BoardSession, seq: int, in_turn: bool) -> None:
+        """Fold again or take a snapshot, where an event makes that due.
+
+        A large collection is copied in a thread, if no other event is applied before the inbox lets it.
+        """
         board = session.board
         if board.stale and session.refolding is None:
             session.refolding = self.spawn(self._refold(session))
         elif board.events % SNAPSHOT_EVERY == 0 and not board.stale:
+            state = board.learner_state
+            if in_turn and isinstance(state, CollectionState) and state.n_pairs > _LARGE:
+                session.users += 1
+                self._inbox.begin_hold()
+                keeping = asyncio.get_running_loop().run_in_executor(None, board.keep)
+                keeping.add_done_callback(functools.partial(self._kept, session, board, seq))
+                return
             try:
                 kept = board.keep()
             except MemoryError as error:  # the board goes on without it
-                log.warning("no snapshot", extra={"fields": {"board": session.name, "why": str(error)}})
+                _no_snapshot(session, error)
                 return
             board.events_kept = board.events
             self.spawn(self._snapshot(session, seq, kept))
+
+    def _kept(self, session: BoardSession, board: Board, seq: int, keeping: "asyncio.Future[Kept]") -> None:
+        """What a thread copied of a board, meanwhile no event was begun, becomes a snapshot."""
+        board.events_kept = board.events
+        session.users -= 1
+        self._inbox.end_hold()
+        error = keeping.exception()
+        if error is not None:
+            _no_snapshot(session, error)
+        elif self.ready:  # else it ends, and all boards are saved
+            self.spawn(self._snapshot(session, seq, keeping.result()))
 
     def cut_off(self) -> None:
         """This worker was away for so long that the log was shortened meanwhile: begin again."""
@@ -543,6 +571,10 @@ class Worker:
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(_report)
         return task
+
+
+def _no_snapshot(session: BoardSession, error: BaseException) -> None:
+    log.warning("no snapshot", extra={"fields": {"board": session.name, "why": f"{type(error).__name__}: {error}"}})
 
 
 def _report(task: asyncio.Task[Any]) -> None:

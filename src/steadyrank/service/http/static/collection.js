@@ -1,18 +1,30 @@
-/** The page of a collection: queries whose items are suddenly clicked far more, and those with the most visits. */
+/** The page of a collection: queries whose items are suddenly clicked far more, those with the most visits, and one. */
 
-import { ask, collectionPath } from "./api.js";
+import { ask, collectionPath, Refusal } from "./api.js";
 import { byId, make, match, say, show } from "./dom.js";
-import { count, many, percent } from "./words.js";
+import { count, many, percent, range } from "./words.js";
+
+const QUERY = /^#query-([0-9a-f]{14})$/; // in the address, which names a query by its id, never by its text
+const ORDERS = {
+  visits: () => 0, // as they come
+  gained: (one, other) => other.gain.value - one.gain.value,
+  lost: (one, other) => one.gain.value - other.gain.value,
+};
 
 /** One collection, as `watch` has it. */
 export class CollectionPage {
   #name;
   #turnTo;
 
-  constructor(name, turnTo) {
+  #queries = [];
+  #chosen = null; // the query whose items are shown
+
+  constructor(name, turnTo, now) {
     this.#name = name;
     this.#turnTo = turnTo;
     say(byId("collection-title"), name);
+    byId("query-order").addEventListener("change", () => showQueries(this.#queries));
+    addEventListener("hashchange", now);
   }
 
   /** Ask, and show what came. */
@@ -21,8 +33,31 @@ export class CollectionPage {
     say(byId("collection-sum"), summary(watch));
     showHeadline(watch);
     showAlarms(watch.alarms);
+    this.#queries = watch.queries;
     showQueries(watch.queries);
+    await this.#lookAtQuery();
     this.#turnTo("collection");
+    this.#goToQuery();
+  }
+
+  /** Show the items of the query in the address, if there is one. */
+  async #lookAtQuery() {
+    const id = QUERY.exec(location.hash)?.[1] ?? null;
+    show(byId("query-box"), id !== null);
+    if (id === null) return;
+    try {
+      showQuery(await ask("POST", collectionPath(this.#name, "query"), { id }));
+    } catch (error) {
+      if (!(error instanceof Refusal) || error.code !== 404) throw error;
+      showNoQuery(id);
+    }
+  }
+
+  /** Go to the items of a query that was chosen just now. */
+  #goToQuery() {
+    const id = QUERY.exec(location.hash)?.[1] ?? null;
+    if (id !== null && id !== this.#chosen) byId("query-title").focus();
+    this.#chosen = id;
   }
 }
 
@@ -45,25 +80,55 @@ function showAlarms(alarms) {
   const surges = alarms.flatMap((alarm) => alarm.surges.map((surge) => ({ ...surge, alarm: alarm.number }))).toReversed();
   show(byId("alarms-box"), surges.length > 0);
   const keyOf = (surge) => `${surge.alarm} ${surge.id} ${surge.item} ${surge.noticed}`;
-  match(byId("alarm-rows"), surges, keyOf, () => row(5), (node, surge) => {
+  match(byId("alarm-rows"), surges, keyOf, ({ id }) => row(5, id), (node, surge) => {
     const now = `${count(Math.round(surge.clicks))} of ${count(Math.round(surge.looks))}`;
-    const texts = [surge.query ?? surge.id, surge.item, count(surge.alarm), count(surge.noticed), percent(surge.before), now];
-    texts.forEach((text, place) => say(node.children[place], text));
+    fillRow(node, [surge.query ?? surge.id, surge.item, count(surge.alarm), count(surge.noticed), percent(surge.before), now]);
   });
 }
 
 function showQueries(queries) {
   show(byId("queries-box"), queries.length > 0);
   show(byId("no-queries"), queries.length === 0);
-  match(byId("query-rows"), queries, ({ id }) => id, () => row(3), (node, { id, query, visits, clicked, gain }) => {
+  show(byId("query-order-row"), queries.length > 1);
+  const ordered = queries.toSorted(ORDERS[byId("query-order").value]);
+  match(byId("query-rows"), ordered, ({ id }) => id, ({ id }) => row(3, id), (node, { id, query, visits, clicked, gain }) => {
     const share = percent(visits > 0 ? clicked / visits : null);
-    const texts = [query ?? id, count(Math.round(visits)), share, `${signed(gain.value)} (${signed(gain.low)} to ${signed(gain.high)})`];
-    texts.forEach((text, place) => say(node.children[place], text));
+    fillRow(node, [query ?? id, count(Math.round(visits)), share, difference(gain)]);
   });
 }
 
-function row(cells) {
-  return make("tr", {}, make("th", { scope: "row" }), ...Array.from({ length: cells }, () => make("td", { class: "right" })));
+function showQuery({ id, query, visits, clicked, gain, items }) {
+  say(byId("query-title"), query ?? id);
+  const seen = `${many(Math.round(visits), "visit")}, ${count(Math.round(clicked))} with a click`;
+  say(byId("query-sum"), `${seen}; clicks a visit against the engine: ${difference(gain)}.`);
+  show(byId("query-items-box"), true);
+  match(byId("query-items"), items, ({ item }) => item, () => row(5), (node, { item, engine, ours, looks, clicks, ...about }) => {
+    const rate = `${percent(about.estimate)} (${range(about.low, about.high)})`;
+    fillRow(node, [item, ours === null ? "–" : count(ours), count(engine), count(Math.round(looks)), count(Math.round(clicks)), rate]);
+  });
+}
+
+function showNoQuery(id) {
+  say(byId("query-title"), id);
+  say(byId("query-sum"), "This query is not remembered: it was forgotten, or had few visits.");
+  show(byId("query-items-box"), false);
+}
+
+/** A row; its name leads to a query, if it has the id of one. */
+function row(cells, id = null) {
+  const name = id === null ? [] : [make("a", { href: `#query-${id}` })];
+  return make("tr", {}, make("th", { scope: "row" }, ...name), ...Array.from({ length: cells }, () => make("td", { class: "right" })));
+}
+
+function fillRow(node, texts) {
+  texts.forEach((text, place) => {
+    const cell = node.children[place];
+    say(cell.firstElementChild ?? cell, text);
+  });
+}
+
+function difference({ value, low, high }) {
+  return `${signed(value)} (${signed(low)} to ${signed(high)})`;
 }
 
 function signed(value) {

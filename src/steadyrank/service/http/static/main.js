@@ -92,7 +92,7 @@ function nameAfter(start) {
 
 function pageOf() {
   if (name === null) return new Overview(turnTo);
-  return collection === null ? new BoardPage(name, turnTo, missing, () => live.now()) : new CollectionPage(name, turnTo);
+  return collection === null ? new BoardPage(name, turnTo, missing, () => live.now()) : new CollectionPage(name, turnTo, () => live.now());
 }
 
 takeToken();

@@ -23,7 +23,7 @@ from .clean import check_clean, weights, write_clean
 from .detect.clients import NOBODY, OddClients, stand_out
 from .detect.findings import BoardTask, Finding, analyse
 from .results import Audit
-from .since import State, clients_of_new, of_new
+from .since import FileRead, State, clients_of_new, of_new
 from .visitors import visitors_told
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # a step, how much of it is done, of how much
@@ -73,7 +73,7 @@ def run(
     holidays = [holiday(*one) for one in events]
     say = progress or (lambda step, done, of: None)
     state = None if since is None else State.at(pathlib.Path(since))
-    files: dict[str, str] = {}
+    files: dict[str, FileRead] = {}
     if state is not None:
         logs, files = state.unread(logs)
     click_log = read(

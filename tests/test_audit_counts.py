@@ -46,7 +46,8 @@ def test_a_burst_is_found_with_its_item_its_senders_and_the_clean_count(burst):
     row = found.clean_counts.row(by_predicate=pl.col("item") == log.target, named=True)
     assert row["low"] <= np.count_nonzero((log.item == log.target) & ~log.false) <= row["high"] < row["count"] - 250
     assert row["rank"] < row["clean_rank"]
-    assert found.suspect_share == pytest.approx(log.false.mean(), rel=0.1)
+    low, high = found.suspect_share
+    assert 0.9 * log.false.mean() < low <= log.false.mean() <= high < 1.1 * log.false.mean()
     assert found.flagged.height == pytest.approx(np.count_nonzero(log.false), abs=30)
 
 
@@ -201,6 +202,12 @@ def test_the_command_tells_people_and_machines(tmp_path, burst, capsys):
     machine = json.loads(capsys.readouterr().out)
     assert machine["intervals"][0]["items"][0]["item"] == str(log.target)
     assert machine["suspect_share"] == pytest.approx(found.suspect_share)
+    low, high = machine["suspect_share"]
+    assert low < high  # of a burst that has edges
+    limits = [f"{100 * share}%" for share in (low - 1e-6, (low + high) / 2)]
+    codes = [main(["audit", str(path), "--counts", "--json", "--fail-above", limit]) for limit in limits]
+    assert codes == [3, 0]  # surely more is suspect, or perhaps
+    capsys.readouterr()
     assert main(["audit", str(path), "--counts", "--explain-columns"]) == 0
     assert "item: package" in capsys.readouterr().out
 
@@ -229,6 +236,6 @@ def test_the_least_logs_say_nothing(tmp_path):
     found = sr.audit_counts(one)
     assert found.summary == "Nothing suspect found in 1 events."
     assert "Audit of counts" in counts_page.page(found)
-    assert sr.audit_counts(pl.concat([one] * 100)).suspect_share == 0.0
+    assert sr.audit_counts(pl.concat([one] * 100)).suspect_share == (0.0, 0.0)
     with pytest.raises(ValueError, match="--clicked x has no effect with --counts"):
         sr.audit_counts(one, clicked="x")

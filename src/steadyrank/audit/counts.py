@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import math
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -77,7 +78,7 @@ class CountsAudit:
     events: int
     broken: int
     examples: list[tuple[int, str, str]]
-    suspect_share: float  # of events
+    suspect_share: tuple[float, float]  # of events, at least and at most (95 %)
     intervals: list[CountsInterval]  # suspect ones
     changes: list[CountsInterval]  # that need no false events
     clients: list[SuspectSender]
@@ -209,7 +210,7 @@ class _Counts:
             events=self.n,
             broken=self.log.broken,
             examples=[(b.row, b.why, b.text) for b in self.log.examples],
-            suspect_share=float(1.0 - weight.mean()),
+            suspect_share=self._suspect_share(weight, estimated),
             intervals=[self._interval(one) for one in suspect],
             changes=[self._interval(one) for one in moved if one.kind != "suspect"],
             clients=senders,
@@ -284,11 +285,7 @@ class _Counts:
     def _counts(self, weight: Floats, estimated: list[_Estimate]) -> pl.DataFrame:
         count = np.bincount(self.item, minlength=self.k)
         clean = np.bincount(self.item, weight, self.k)
-        error = np.zeros(self.k)
-        for one in estimated:
-            error[one.item] += one.events * self._dispersion(one.size) + one.events**2 / (one.usual + 1.0)
-            error[one.item] += 2.0 * (one.false * self.shares.units.span / one.size) ** 2 / 12.0  # edges, in a part
-        wide = SPREAD * np.sqrt(error)
+        wide = SPREAD * np.sqrt(self._variances(estimated))
         frame = pl.DataFrame(
             {
                 "item": self.log.items,
@@ -300,6 +297,20 @@ class _Counts:
         )
         ranks = (pl.col(name).rank("ordinal", descending=True).alias(to) for name, to in _RANKS.items())
         return frame.with_columns(ranks).sort("clean_rank")
+
+    def _variances(self, estimated: list[_Estimate]) -> Floats:
+        """Of each item's clean count, as far as it is estimated."""
+        error = np.zeros(self.k)
+        for one in estimated:
+            error[one.item] += one.events * self._dispersion(one.size) + one.events**2 / (one.usual + 1.0)
+            error[one.item] += 2.0 * (one.false * self.shares.units.span / one.size) ** 2 / 12.0  # edges, in a part
+        return error
+
+    def _suspect_share(self, weight: Floats, estimated: list[_Estimate]) -> tuple[float, float]:
+        """The share of events that are false, at least and at most; the estimates are taken to err independently."""
+        false, named = float((1.0 - weight).sum()), float(np.count_nonzero(weight == 0.0))
+        wide = SPREAD * math.sqrt(float(self._variances(estimated).sum()))
+        return max(false - wide, named, 0.0) / self.n, min(false + wide, float(self.n)) / self.n
 
     def _dispersion(self, size: int) -> float:
         """How much more counts of items in stretches of so many events vary than independent events' would."""
@@ -396,4 +407,6 @@ def summary(audit: CountsAudit) -> str:
         parts.append(f"shares suddenly moved {many}{when}: more of {named}")
     if audit.n_clients:
         parts.append("1 sender stands out" if audit.n_clients == 1 else f"{audit.n_clients:,} senders stand out")
-    return f"{percent(audit.suspect_share)} of {audit.events:,} events are suspect: {'; '.join(parts)}."
+    low, high = map(percent, audit.suspect_share)
+    share = low if low == high else f"{low} to {high}"
+    return f"{share} of {audit.events:,} events are suspect: {'; '.join(parts)}."

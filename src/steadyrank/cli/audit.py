@@ -156,7 +156,7 @@ def _refuse_unused(options: argparse.Namespace) -> None:
 
 
 def _counts(options: argparse.Namespace, broken: float, progress: Any) -> tuple[Any, Any, float]:
-    """An audit of counts, how it is told in lines, and the share that is suspect."""
+    """An audit of counts, how it is told in lines, and the share that is surely suspect."""
     from ..audit import audit_counts
 
     result = audit_counts(
@@ -168,7 +168,7 @@ def _counts(options: argparse.Namespace, broken: float, progress: Any) -> tuple[
         **({} if options.recent is None else {"recent": options.recent}),
         **{name: getattr(options, name) for name in ("item", "time", "client", "user_agent")},
     )
-    return result, _count_lines, result.suspect_share
+    return result, _count_lines, result.suspect_share[0]
 
 
 def _told(result: Any, lines: Any, surely: float, limit: float | None, options: argparse.Namespace) -> int:

@@ -213,6 +213,8 @@ def judge(log: Log, real: RealLog, clients: bool, item: int = -1) -> dict[str, A
     bots = set(np.unique(log.client[log.false]).tolist())
     people = set(np.unique(log.client[~log.false]).tolist())
     names = {one.client for one in found.clients}
+    if len(names) < found.n_clients:
+        raise ValueError(f"the audit lists {len(names):,} of {found.n_clients:,} clients that it names: raise LISTED")
     pushed = [one["item"] for board in found.boards for one in board.client_items[:FIRST_NAMED]]
     return {
         "impressions": n, "intervals": len(found.intervals), "overlap": overlap, "item": named,

@@ -17,11 +17,13 @@ from ..click_logs.click_log import ClickLog, read
 from ..click_logs.files import sources_of
 from ..click_logs.holidays import holiday, time_unit, without_holidays
 from ..core.arrays import Bools, Floats, Ints
+from ..core.compiling.announcing import announcing
 from ..core.files import replacing
 from ..core.settings import real
 from .detect.attention import sums
 from .detect.senders import AlikeSenders, alike, visits_of
 from .detect.shares import MovedStretch, SharesOverTime
+from .detect.stretches import Tell, silent
 from .sentences import percent, place_in_time
 from .visitors import visitors_told
 
@@ -133,6 +135,7 @@ class CountsAudit:
         return paths
 
 
+@announcing("the audit")
 def run(
     log: Any,
     *,
@@ -167,10 +170,7 @@ def run(
     )
     read_log, left_out = without_holidays(read_log, holidays)
     read_log, visitors = without_declared(read_log)
-    say("auditing", 0, 1)
-    result = _Counts(read_log).result(recent, left_out, visitors)
-    say("auditing", 1, 1)
-    return result
+    return _Counts(read_log).result(recent, left_out, visitors, say)
 
 
 @dataclass(frozen=True)
@@ -195,8 +195,9 @@ class _Counts:
         self.unit = time_unit(log) or 1.0
         self.shares = SharesOverTime(self.item, self.k, self.client, self.time)
 
-    def result(self, recent: float, notes: list[str], visitors: Visitors | None) -> CountsAudit:
-        moved = self.shares.moved(os.cpu_count() or 1)
+    def result(self, recent: float, notes: list[str], visitors: Visitors | None, tell: Tell = silent) -> CountsAudit:
+        moved = self.shares.moved(os.cpu_count() or 1, tell)
+        tell("counting", 0, 0)
         suspect = [one for one in moved if one.kind == "suspect"]
         groups = self._alike()
         senders = self._senders(groups, suspect)

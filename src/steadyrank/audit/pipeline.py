@@ -17,6 +17,7 @@ from ..click_logs.holidays import holiday, without_holidays
 from ..click_logs.looks import Impressions, ItemNumbers
 from ..core import workers
 from ..core.arrays import Floats, Ints
+from ..core.compiling.announcing import announcing
 from ..core.settings import real
 from .assembly import assembled
 from .clean import check_clean, weights, write_clean
@@ -31,6 +32,7 @@ Progress: TypeAlias = Callable[[str, int, int], None]  # a step, how much of it 
 FEWEST_CLICKS = 30  # clicks in a log of which anything can be said
 
 
+@announcing("the audit")
 def run(
     log: Any,
     *,
@@ -58,7 +60,8 @@ def run(
     estimated from the log otherwise. `clean`: a Parquet file to write, the log without what is suspect. `since`: a
     file that says what earlier audits read and what was usual then; only other files are read, and what is told is of
     them. Who calls writes the next state: `Audit.state`. `on`: where boards are audited, "local" or "ray".
-    `progress(step, done, of)` is called now and then; `of` is 0 while unknown.
+    `progress(step, done, of)` is called now and then, within a board too if it is the only one; `of` is 0 while
+    unknown.
     """
     logs = sources_of(log)
     real("most_broken", most_broken, 0.0, 1.0)
@@ -90,7 +93,10 @@ def run(
     whole = click_log if state is None else state.before(click_log)
     boards = by_board(whole)
     everywhere = _on_all_boards(whole, boards)
-    findings = _findings(_tasks(whole, boards, everywhere, looks), on, say)
+    tasks = _tasks(whole, boards, everywhere, looks)
+    if len(tasks) == 1 and on == "local":
+        tasks = [tasks[0]._replace(tell=say)]
+    findings = _findings(tasks, on, say)
     notes = [*_notes(click_log), *left_out]
     if state is not None:
         next_state = state.after(whole, files, boards, findings)

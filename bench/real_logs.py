@@ -222,18 +222,22 @@ def judge(log: Log, real: RealLog, clients: bool, item: int = -1) -> dict[str, A
         "changes": collections.Counter(change.kind for change in found.changes), "clients": found.n_clients,
         "bots": len(bots), "bots_named": len(names & bots), "people": len(people) if clients else 0,
         "people_named": len(names - bots), "client_item": item in pushed,
-        "baselines": _baselines(log, truth, bots) if clients else {},
+        "baselines": _baselines(log, truth, bots, real.timed) if clients else {},
     }  # fmt: skip
 
 
-def _baselines(log: Log, truth: Array, bots: set[int]) -> dict[str, Any]:
-    """By detector: overlap of what it flags with the attack; bots and people that it names."""
+def _baselines(log: Log, truth: Array, bots: set[int], timed: bool) -> dict[str, Any]:
+    """By detector: overlap of what it flags with the attack; bots and people that it names.
+
+    Without times there is no limit an hour, and without scikit-learn no forest.
+    """
     flags = audit_baselines.cusum(log)
     either = np.count_nonzero(flags | truth)
     found: dict[str, Any] = {
         "CUSUM": {"overlap": np.count_nonzero(flags & truth) / either if either else 0.0, "alarm": bool(flags.any())}
     }
-    for name, named in (("rate limit", audit_baselines.rate_limit(log)), ("forest", audit_baselines.forest(log))):
+    limited = audit_baselines.rate_limit(log) if timed else None
+    for name, named in (("rate limit", limited), ("forest", audit_baselines.forest(log))):
         if named is not None:
             found[name] = {"bots_named": len(named & bots), "people_named": len(named - bots)}
     return found

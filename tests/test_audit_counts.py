@@ -67,6 +67,22 @@ def test_bots_around_the_clock_are_found_where_nights_are_empty():
     assert {one.client for one in found.clients} == set(range(10_000, 10_020))
 
 
+def test_shares_of_items_over_time_show_the_burst(burst):
+    log, found = burst
+    shares = json.loads(found.to_json())["shares"]
+    points = np.array(shares["points"])
+    assert points.sum() == found.events
+    counts = np.bincount(log.item)
+    assert shares["counts"][:-1] == np.sort(counts)[:-11:-1].tolist()
+    assert (points.sum(axis=0) == shares["counts"]).all()
+    mine = shares["columns"].index(str(log.target))
+    there = points[:, mine] / np.maximum(points.sum(axis=1), 1)
+    first, *_, last = np.flatnonzero(log.false)
+    middle = (log.time[first] + log.time[last]) / 2 - log.time[0]
+    assert there.argmax() == pytest.approx(120 * middle / (log.time[-1] - log.time[0]), abs=2)
+    assert "Shares of events over time" in counts_page.page(found)
+
+
 def test_without_who_a_burst_is_found_by_its_shape(burst):
     log, _ = burst
     found = sr.audit_counts(log.frame(clients=False))

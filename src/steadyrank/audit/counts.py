@@ -24,6 +24,7 @@ from .detect.attention import sums
 from .detect.senders import AlikeSenders, alike, visits_of
 from .detect.shares import MovedStretch, SharesOverTime
 from .detect.stretches import Tell, silent
+from .over_time import over_time
 from .sentences import percent, place_in_time
 from .visitors import visitors_told
 
@@ -33,6 +34,7 @@ RISING = 10.0  # clean recent events of an item before it may be trending
 FIRST = 1_000  # items in JSON
 LISTED = 1_000  # senders in JSON
 POINTS = 120  # of the time line
+SHARED = 10  # items whose shares are told along time
 LIMITS = (
     "Senders who act as others do, each rarely, cannot be told from others.",
     "A rise that the regular senders show is called honest: accounts that were taken over look like their owners.",
@@ -94,6 +96,7 @@ class CountsAudit:
     notes: list[str] = field(default_factory=list)
     summary: str = ""
     visitors: dict[str, Any] | None = None  # who came, where user agents are known
+    shares: dict[str, Any] = field(default_factory=dict)  # events along time, by the items with most: `over_time`
 
     def __repr__(self) -> str:
         return f"<CountsAudit of {self.events:,} events: {self.summary[:500]}>"
@@ -110,6 +113,7 @@ class CountsAudit:
             "clean_counts": self.clean_counts.head(FIRST).to_dicts(),
             "trending": self.trending.head(FIRST).to_dicts(),
             "recent_days": self.recent_days,
+            "shares": self.shares,
             "files": self.files,
             "columns": self.columns,
             "rows": self.rows,
@@ -224,6 +228,7 @@ class _Counts:
             ticks=self._ticks(),
             notes=[*self._notes(), *notes],
             visitors=None if visitors is None else visitors_told(visitors, self.log, weight < 1.0),
+            shares=over_time(self.log, self.log.items, self.item, SHARED),
         )
         return CountsAudit(**{**vars(audit), "summary": summary(audit)})
 

@@ -21,6 +21,7 @@ from ..core.compiling.announcing import announcing
 from ..core.settings import real
 from .assembly import assembled
 from .clean import check_clean, weights, write_clean
+from .cohorts import cohorts_told, with_cohorts
 from .detect.clients import NOBODY, OddClients, stand_out
 from .detect.findings import BoardTask, Finding, analyse
 from .results import Audit
@@ -51,8 +52,9 @@ def run(
     """Audit logs: Parquet, CSV or JSON, or frames of polars or pandas, oldest rows first unless there are times.
 
     `columns`: `items`, `item`, `clicked`, `impression`, `position`, `time`, `client`, `board`, as far as they are not
-    to be guessed, `user_agent`, by which declared crawlers and AI agents are set apart first, and `value`, what came
-    of a row, such as a purchase. `first_position`: what the top position is called, 0 or 1. `time_format`: how dates
+    to be guessed, `user_agent`, by which declared crawlers and AI agents are set apart first, `network` and
+    `referrer`, which clients may share as they may a user agent, and `value`, what came of a row, such as a purchase.
+    `first_position`: what the top position is called, 0 or 1. `time_format`: how dates
     are written, as `strptime` has it, where that is not plain. `format`: the schema of another system, one of
     `conversion.FORMATS`, or "plain", as far as it is not to be guessed. `most_broken`: share of rows that may be
     unusable. `events`: days known to differ and what they are, such as ("2026-11-27", "sale"): what was shown then is
@@ -109,9 +111,12 @@ def run(
     audit = assembled(whole, boards, findings, everywhere, notes)
     if state is not None:
         audit = replace(audit, state=next_state)
-    if visitors is not None:
+    if click_log.cohorts:
         suspect = np.isin(click_log.row, audit.flagged["row"].to_numpy())
-        audit = replace(audit, visitors=visitors_told(visitors, click_log, suspect))
+        if visitors is not None:
+            audit = replace(audit, visitors=visitors_told(visitors, click_log, suspect))
+        say("judging cohorts", 0, 0)
+        audit = with_cohorts(audit, cohorts_told(click_log, *_as_one_board(click_log), suspect))
     if clean is None:
         return audit
     say("writing", 0, 0)
@@ -133,10 +138,17 @@ def _on_all_boards(log: ClickLog, boards: list[BoardLog]) -> OddClients:
     """Clients that stand out on several boards together: an item of each board is an item of its own."""
     if len(boards) < 2 or log.client is None:
         return NOBODY
-    numbers, item = _items_by_board(log)
-    shown = log.impressions._replace(item=item, n_items=numbers.size)
-    names = [log.items[k] for k in (numbers % max(log.impressions.n_items, 1)).tolist()]
+    shown, names = _as_one_board(log)
     return stand_out(shown, log.client, log.clients, names)
+
+
+def _as_one_board(log: ClickLog) -> tuple[Impressions, list[Any]]:
+    """All boards together, and the names of their items: an item of each board is an item of its own."""
+    if len(log.boards) < 2:
+        return log.impressions, log.items
+    numbers, item = _items_by_board(log)
+    names = [log.items[k] for k in (numbers % max(log.impressions.n_items, 1)).tolist()]
+    return log.impressions._replace(item=item, n_items=numbers.size), names
 
 
 def _items_by_board(log: ClickLog) -> tuple[Ints, ItemNumbers]:

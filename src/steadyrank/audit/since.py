@@ -170,7 +170,7 @@ class State:
             time=None if log.time is None else _after(old["time"].to_numpy(), log.time),
             client=None if log.client is None else _after(numbers["client"], log.client),
             board=_after(numbers["board"], log.board),
-            agent=None,
+            cohorts={},  # judged of new rows alone
             bought=None if log.bought is None else _after(old["bought"].to_numpy(), log.bought),
         )
         return _in_order_of_time(whole)

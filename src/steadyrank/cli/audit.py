@@ -21,7 +21,7 @@ RANKED = 10  # items of a trending list
 UNITS = {"reading": "rows", "auditing": "boards", "searching": "passes"}  # of steps that progress is told of
 LISTS_ONLY = (  # options that say nothing of events without lists
     *COLUMNS.keys() - {"item", "time", "client"},
-    *("value", "first_position", "format", "propensities", "clean", "since", "on"),
+    *("network", "referrer", "value", "first_position", "format", "propensities", "clean", "since", "on"),
 )
 EXCEEDED = 3  # exit code: more is suspect than --fail-above allows
 
@@ -149,7 +149,7 @@ def _audited(run: Any, options: argparse.Namespace, broken: float, looks: Any, p
         on=options.on,
         progress=progress,
         **how_to_read(options),
-        **{name: getattr(options, name) for name in (*COLUMNS, "user_agent", "value")},
+        **{name: getattr(options, name) for name in (*COLUMNS, "user_agent", "network", "referrer", "value")},
     )
 
 
@@ -200,7 +200,7 @@ def _explain(options: argparse.Namespace) -> int:
     from ..click_logs.click_log import explained
     from ..click_logs.files import sources_of
 
-    columns = {name: getattr(options, name) for name in (*COLUMNS, "user_agent", "value")}
+    columns = {name: getattr(options, name) for name in (*COLUMNS, "user_agent", "network", "referrer", "value")}
     meanings = explained(sources_of(options.logs), columns, events=options.counts, **how_to_read(options))
     print("\n".join(_harmless(f"{what}: {name}") for what, name in meanings.items()))
     return 0
@@ -307,6 +307,12 @@ def _lines(result: Any) -> list[str]:
         lines.append(f"  client {one.client}: {one.reason}")
     if result.n_clients > CLIENTS:
         lines.append(f"  and {result.n_clients - CLIENTS:,} more clients: see the page or --json")
+    for role, seen in result.cohorts.items():
+        name = role.replace("_", " ")
+        for group in seen.named[:CLIENTS]:
+            lines.append(f"  {name} {group.value}, {group.clients:,} clients together: {group.reason}")
+        if seen.note:
+            lines.append(f"  by {name}: {seen.note}")
     for change in result.changes:
         where = "" if change.board is None else f"board {change.board}, "
         lines.append(f"  not suspect: {where}{place(change)}: {change_seen(change)}")

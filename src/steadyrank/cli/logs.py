@@ -21,6 +21,8 @@ COLUMNS = {
 }
 VALUE = "what came of it, such as the price paid: above 0 is an outcome"
 AGENT = "what a visitor says of itself: declared crawlers and AI agents are set apart"
+NETWORK = "the client's network, such as 198.51.100.0/24: clients of one are judged together, too"
+REFERRER = "where a visit came from: clients who share it are judged together, too"
 WEIGHT = "weight"  # the column that `steadyrank audit --clean` writes
 
 
@@ -50,6 +52,8 @@ def add_options(sub: argparse.ArgumentParser, several_boards: bool = False) -> N
         sub.add_argument(option, metavar="COLUMN", default=None, help=f"column: {about}")
     if several_boards:
         sub.add_argument("--user-agent", metavar="COLUMN", default=None, help=f"column: {AGENT}")
+        sub.add_argument("--network", metavar="COLUMN", default=None, help=f"column: {NETWORK}")
+        sub.add_argument("--referrer", metavar="COLUMN", default=None, help=f"column: {REFERRER}")
         sub.add_argument("--value", metavar="COLUMN", default=None, help=f"column: {VALUE}")
     else:
         sub.add_argument("--of", default=None, metavar="NAME", help="of a log with several boards, the one to take")

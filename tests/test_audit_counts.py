@@ -67,6 +67,17 @@ def test_bots_around_the_clock_are_found_where_nights_are_empty():
     assert {one.client for one in found.clients} == set(range(10_000, 10_020))
 
 
+def test_who_clicks_twice_at_once_while_bots_come_is_not_one_of_them():
+    """Two events of a sender within ten minutes are one visit; bots of the same burst come again and again."""
+    log = event_logs.attacked(small_month(0), np.random.default_rng(4), 0.05, 12, 8.0)
+    first, *_, last = np.flatnonzero(log.false)
+    middle = log.time[(first + last) // 2]
+    twice = pl.DataFrame({"time": [middle, middle + 5.0], "package": [log.target] * 2, "ip": [5_000_000] * 2})
+    rows = pl.DataFrame({"time": log.time, "package": log.item, "ip": log.client})
+    found = sr.audit_counts(pl.concat([rows, twice]).sort("time"))
+    assert {one.client for one in found.clients} == set(log.client[log.false].tolist())
+
+
 def test_shares_of_items_over_time_show_the_burst(burst):
     log, found = burst
     shares = json.loads(found.to_json())["shares"]

@@ -198,6 +198,9 @@ class _Counts:
         self.k = len(log.items)
         self.unit = time_unit(log) or 1.0
         self.shares = SharesOverTime(self.item, self.k, self.client, self.time)
+        self.visit: Bools = np.ones(self.n, np.bool_)  # which events begin a visit, as far as senders are known
+        if self.client is not None:
+            self.visit = visits_of(self.item, self.client, self.time, self.unit)
 
     def result(self, recent: float, notes: list[str], visitors: Visitors | None, tell: Tell = silent) -> CountsAudit:
         moved = self.shares.moved(os.cpu_count() or 1, tell)
@@ -235,8 +238,8 @@ class _Counts:
     def _alike(self) -> list[AlikeSenders]:
         if self.client is None:
             return []
-        first = visits_of(self.item, self.client, self.time, self.unit) & (self.client >= 0)
-        return alike(self.item[first], self.client[first], self.k, len(self.log.clients))
+        visit = self.visit & (self.client >= 0)
+        return alike(self.item[visit], self.client[visit], self.k, len(self.log.clients))
 
     def _senders(self, groups: list[AlikeSenders], suspect: list[MovedStretch]) -> list[SuspectSender]:
         """Senders who act alike, and those who come in a suspect interval alone, again and again, for what rose."""
@@ -250,10 +253,12 @@ class _Counts:
                 named[c] = SuspectSender(name, int(events[c]), self.log.items[group.item], "alike", group.certainty)
         for one in suspect:
             inside = slice(one.start, one.end)
-            client, item = self.client[inside], self.item[inside]
+            client, item, visit = self.client[inside], self.item[inside], self.visit[inside]
             for k in raised(one):
-                there = np.bincount(client[(item == k) & (client >= 0)], minlength=events.size)
-                for c in np.flatnonzero((there >= 2) & (there == events)).tolist():
+                mine = (item == k) & (client >= 0)
+                there = np.bincount(client[mine], minlength=events.size)
+                again = np.bincount(client[mine & visit], minlength=events.size) >= 2
+                for c in np.flatnonzero(again & (there == events)).tolist():
                     name = self.log.clients[c]
                     named.setdefault(c, SuspectSender(name, int(events[c]), self.log.items[k], "time", one.certainty))
         return sorted(named.values(), key=lambda sender: -sender.events)

@@ -24,8 +24,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import audit_baselines
+import audit_counts
 import numpy as np
 import polars as pl
+from event_logs import Events
 from planted_logs import BOTS, Array, Log, joined
 
 import steadyrank as sr
@@ -113,6 +115,61 @@ def open_bandit(folder: pathlib.Path, policy: str) -> RealLog:
     )  # fmt: skip
     order = np.argsort(log.time, kind="stable")
     return RealLog(log.chosen(order), timed=True, clients=False)
+
+
+def naver_clicks(folder: pathlib.Path) -> Events:
+    """The clicks of NAVER's sessions alone: session, result and time, as an audit of counts reads them."""
+    sessions: dict[str, int] = {}
+    items: dict[str, int] = {}
+    rows = []
+    with gzip.open(folder / "real_logs" / "naver_clara2_search_log.tsv.gz", "rt") as file:
+        for line in file:
+            session, time, kind, *rest = line.rstrip("\n").split("\t")
+            if kind == "C":
+                numbers = items.setdefault(rest[0], len(items)), sessions.setdefault(session, len(sessions))
+                rows.append((*numbers, float(time) / 1e3))
+    item, client, when = (np.array(column) for column in zip(*rows, strict=True))
+    log = Events(item, client, when, np.zeros(when.size, np.bool_))
+    return log.chosen(np.argsort(when, kind="stable"))
+
+
+def planted_clicks(log: Events, share: float, rng: np.random.Generator) -> Events:
+    """The log with a burst of clicks on one result in 3 to 36 hours, by 15 or 300 senders.
+
+    The result is one of the 200 clicked most, but for the first five.
+    """
+    n, m = log.time.size, round(share * log.time.size)
+    target = int(rng.choice(np.argsort(-np.bincount(log.item), kind="stable")[5:200]))
+    begin = log.time[rng.integers(n // 10, n - n // 10)]
+    time = begin + rng.random(m) * rng.uniform(3.0, 36.0) * 3_600.0
+    client = BOTS + rng.integers(0, int(rng.choice([15, 300])), m)
+    both = Events(
+        np.append(log.item, np.full(m, target)), np.append(log.client, client), np.append(log.time, time),
+        np.append(log.false, np.ones(m, np.bool_)), target,
+    )  # fmt: skip
+    return both.chosen(np.argsort(both.time, kind="stable"))
+
+
+def counts_table(folder: pathlib.Path, first: int, seeds: int) -> str:
+    """What an audit of counts says of NAVER's clicks, as they are and with bursts, with senders and without."""
+    log = naver_clicks(folder)
+    lines = []
+    for clients in (True, False):
+        senders = "known" if clients else "not known"
+        found = sr.audit_counts(log.frame(clients))
+        told = f"{len(found.intervals)} suspect intervals, {found.n_clients} senders named"
+        lines.append([senders, "as it is", told, "", "", ""])
+        for share_of in (0.01, 0.03, 0.10):
+            of = [
+                audit_counts.judge(planted_clicks(log, share_of, np.random.default_rng([45, seed])), clients)
+                for seed in range(first, first + seeds)
+            ]
+            hits, covered = (share(sum(getattr(one, name) for one in of), seeds) for name in ("named", "covered"))
+            bots = f"{np.mean([one.bots for one in of]):.0%}" if clients else ""
+            honest = str(sum(one.honest_senders for one in of)) if clients else ""
+            lines.append([senders, f"{share_of:.0%}", hits, covered, bots, honest])
+    head = ("senders", "burst", "found, with the result", "clean count holds the true one", "its bots named")
+    return _table((*head, "honest senders named"), lines)
 
 
 class Place(NamedTuple):
@@ -395,6 +452,8 @@ def main() -> int:
             print(f"{job.name}: {done[job]['seconds']:.1f} s", file=sys.stderr)
         results[job] = done[job]
     print(tables(results))
+    if "NAVER" in logs:
+        print(f"\nNAVER's clicks, by --counts:\n\n{counts_table(options.folder, options.first_seed, options.seeds)}")
     return 0
 
 

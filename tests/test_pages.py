@@ -23,6 +23,10 @@ NOT_FROM_EVIDENCE = {
     "audit-method.md": [
         ("| logs | found |", "bench/audit.py --planted"),
         ("| attack | attraction | 1 % | 2 % | 5 % | 10 % | 25 % |", "bench/audit_power.py"),
+        (
+            "| visits of each bot | silent: limit | silent: named | pushers: limit | pushers: named |",
+            "bench/audit_small.py",
+        ),
     ],
     "collections.md": [
         (

@@ -18,6 +18,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -348,7 +349,7 @@ def share(hits: int, of: int) -> str:
     z2, p = 1.96**2, hits / of
     middle, half = p + z2 / (2 * of), math.sqrt(z2 * (p * (1 - p) / of + z2 / (4 * of * of)))
     low, high = ((middle + sign * half) / (1 + z2 / of) for sign in (-1, 1))
-    return f"{hits} of {of} ({100 * max(low, 0.0):.0f} to {100 * min(high, 1.0):.0f} %)"
+    return f"{hits:,} of {of:,} ({100 * max(low, 0.0):.0f} to {100 * min(high, 1.0):.0f} %)"
 
 
 def found(result: dict[str, Any]) -> bool:
@@ -414,7 +415,8 @@ def _simple(of: list[dict[str, Any]], bursts: bool) -> list[str]:
 
 
 def _table(head: tuple[str, ...], lines: list[list[str]]) -> str:
-    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *lines))
+    text = "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *lines))
+    return re.sub(r"(?<=\d)%", " %", re.sub(r"\|  (?=\|)", "| ", text))
 
 
 def main() -> int:

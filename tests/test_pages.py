@@ -127,6 +127,11 @@ NOT_FROM_EVIDENCE = {
             "bench/real_logs.py",
         ),
         ("| log | 5 % spread | bots named | item named | rate limit | forest |", "bench/real_logs.py"),
+        (
+            "| senders | burst | found, with the result | clean count holds the true one | its bots named "
+            "| honest senders named |",
+            "bench/real_logs.py",
+        ),
     ],
     "proofs-of-the-paper.md": [
         ("| 1/q_b'(p) | p = 0.5 | 0.4 | 0.3 | 0.1 |", "by a formula"),

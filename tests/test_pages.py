@@ -20,6 +20,13 @@ NOT_FROM_EVIDENCE = {
     "audit.md": [
         ("| column | what |", "no measurement: columns of a report"),
     ],
+    "audit-counts.md": [
+        (
+            "| bursts of | found, with the item among the first two | clean count holds the true one | bots named "
+            "| honest senders named |",
+            "bench/audit_counts.py",
+        ),
+    ],
     "audit-method.md": [
         ("| logs | found |", "bench/audit.py --planted"),
         ("| attack | attraction | 1 % | 2 % | 5 % | 10 % | 25 % |", "bench/audit_power.py"),

@@ -21,6 +21,7 @@ ROWS = 10  # impressions of a client that count for its cohort
 CLIENTS = 5  # of a cohort that is judged, at least
 COHORTS = 20  # that are judged, at least: fewer do not say how much honest ones differ
 MOST = 0.2  # share of these impressions that a cohort has at most: one that is larger says itself what is usual
+SURE = 0.99  # least certainty of one that is named: all its clients are blamed together
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def odd_cohorts(
 
     def named() -> dict[Any, SuspectClient]:
         found = stand_out(impressions, pooled, values, list(items), unasked)
-        return {one.client: one for one in found.listed}
+        return {one.client: one for one in found.listed if one.certainty >= SURE}
 
     first = named()
     number = {value: c for c, value in enumerate(values)}

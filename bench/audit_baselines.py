@@ -1,7 +1,7 @@
 """What simple detectors find: a CUSUM of clicks, a limit of impressions an hour, an isolation forest of clients.
 
-Each is set as its users would set it, without knowing the attack. The forest needs scikit-learn, which the project
-does not: without it, its row is left out with a word.
+Each is set as its users would set it, without knowing the attack. The forest needs scikit-learn, which `make setup`
+installs: without it, its figures are left out.
 """
 
 import importlib.util

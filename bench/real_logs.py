@@ -18,14 +18,17 @@ import json
 import math
 import os
 import pathlib
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import audit_baselines
+import audit_counts
 import numpy as np
 import polars as pl
+from event_logs import Events
 from planted_logs import BOTS, Array, Log, joined
 
 import steadyrank as sr
@@ -113,6 +116,61 @@ def open_bandit(folder: pathlib.Path, policy: str) -> RealLog:
     )  # fmt: skip
     order = np.argsort(log.time, kind="stable")
     return RealLog(log.chosen(order), timed=True, clients=False)
+
+
+def naver_clicks(folder: pathlib.Path) -> Events:
+    """The clicks of NAVER's sessions alone: session, result and time, as an audit of counts reads them."""
+    sessions: dict[str, int] = {}
+    items: dict[str, int] = {}
+    rows = []
+    with gzip.open(folder / "real_logs" / "naver_clara2_search_log.tsv.gz", "rt") as file:
+        for line in file:
+            session, time, kind, *rest = line.rstrip("\n").split("\t")
+            if kind == "C":
+                numbers = items.setdefault(rest[0], len(items)), sessions.setdefault(session, len(sessions))
+                rows.append((*numbers, float(time) / 1e3))
+    item, client, when = (np.array(column) for column in zip(*rows, strict=True))
+    log = Events(item, client, when, np.zeros(when.size, np.bool_))
+    return log.chosen(np.argsort(when, kind="stable"))
+
+
+def planted_clicks(log: Events, share: float, rng: np.random.Generator) -> Events:
+    """The log with a burst of clicks on one result in 3 to 36 hours, by 15 or 300 senders.
+
+    The result is one of the 200 clicked most, but for the first five.
+    """
+    n, m = log.time.size, round(share * log.time.size)
+    target = int(rng.choice(np.argsort(-np.bincount(log.item), kind="stable")[5:200]))
+    begin = log.time[rng.integers(n // 10, n - n // 10)]
+    time = begin + rng.random(m) * rng.uniform(3.0, 36.0) * 3_600.0
+    client = BOTS + rng.integers(0, int(rng.choice([15, 300])), m)
+    both = Events(
+        np.append(log.item, np.full(m, target)), np.append(log.client, client), np.append(log.time, time),
+        np.append(log.false, np.ones(m, np.bool_)), target,
+    )  # fmt: skip
+    return both.chosen(np.argsort(both.time, kind="stable"))
+
+
+def counts_table(folder: pathlib.Path, first: int, seeds: int) -> str:
+    """What an audit of counts says of NAVER's clicks, as they are and with bursts, with senders and without."""
+    log = naver_clicks(folder)
+    lines = []
+    for clients in (True, False):
+        senders = "known" if clients else "not known"
+        found = sr.audit_counts(log.frame(clients))
+        told = f"{len(found.intervals)} suspect intervals, {found.n_clients} senders named"
+        lines.append([senders, "as it is", told, "", "", ""])
+        for share_of in (0.01, 0.03, 0.10):
+            of = [
+                audit_counts.judge(planted_clicks(log, share_of, np.random.default_rng([45, seed])), clients)
+                for seed in range(first, first + seeds)
+            ]
+            hits, covered = (share(sum(getattr(one, name) for one in of), seeds) for name in ("named", "covered"))
+            bots = f"{np.mean([one.bots for one in of]):.0%}" if clients else ""
+            honest = str(sum(one.honest_senders for one in of)) if clients else ""
+            lines.append([senders, f"{share_of:.0%}", hits, covered, bots, honest])
+    head = ("senders", "burst", "found, with the result", "clean count holds the true one", "its bots named")
+    return _table((*head, "honest senders named"), lines)
 
 
 class Place(NamedTuple):
@@ -213,6 +271,8 @@ def judge(log: Log, real: RealLog, clients: bool, item: int = -1) -> dict[str, A
     bots = set(np.unique(log.client[log.false]).tolist())
     people = set(np.unique(log.client[~log.false]).tolist())
     names = {one.client for one in found.clients}
+    if len(names) < found.n_clients:
+        raise ValueError(f"the audit lists {len(names):,} of {found.n_clients:,} clients that it names: raise LISTED")
     pushed = [one["item"] for board in found.boards for one in board.client_items[:FIRST_NAMED]]
     return {
         "impressions": n, "intervals": len(found.intervals), "overlap": overlap, "item": named,
@@ -220,18 +280,22 @@ def judge(log: Log, real: RealLog, clients: bool, item: int = -1) -> dict[str, A
         "changes": collections.Counter(change.kind for change in found.changes), "clients": found.n_clients,
         "bots": len(bots), "bots_named": len(names & bots), "people": len(people) if clients else 0,
         "people_named": len(names - bots), "client_item": item in pushed,
-        "baselines": _baselines(log, truth, bots) if clients else {},
+        "baselines": _baselines(log, truth, bots, real.timed) if clients else {},
     }  # fmt: skip
 
 
-def _baselines(log: Log, truth: Array, bots: set[int]) -> dict[str, Any]:
-    """By detector: overlap of what it flags with the attack; bots and people that it names."""
+def _baselines(log: Log, truth: Array, bots: set[int], timed: bool) -> dict[str, Any]:
+    """By detector: overlap of what it flags with the attack; bots and people that it names.
+
+    Without times there is no limit an hour, and without scikit-learn no forest.
+    """
     flags = audit_baselines.cusum(log)
     either = np.count_nonzero(flags | truth)
     found: dict[str, Any] = {
         "CUSUM": {"overlap": np.count_nonzero(flags & truth) / either if either else 0.0, "alarm": bool(flags.any())}
     }
-    for name, named in (("rate limit", audit_baselines.rate_limit(log)), ("forest", audit_baselines.forest(log))):
+    limited = audit_baselines.rate_limit(log) if timed else None
+    for name, named in (("rate limit", limited), ("forest", audit_baselines.forest(log))):
         if named is not None:
             found[name] = {"bots_named": len(named & bots), "people_named": len(named - bots)}
     return found
@@ -285,7 +349,7 @@ def share(hits: int, of: int) -> str:
     z2, p = 1.96**2, hits / of
     middle, half = p + z2 / (2 * of), math.sqrt(z2 * (p * (1 - p) / of + z2 / (4 * of * of)))
     low, high = ((middle + sign * half) / (1 + z2 / of) for sign in (-1, 1))
-    return f"{hits} of {of} ({100 * max(low, 0.0):.0f} to {100 * min(high, 1.0):.0f} %)"
+    return f"{hits:,} of {of:,} ({100 * max(low, 0.0):.0f} to {100 * min(high, 1.0):.0f} %)"
 
 
 def found(result: dict[str, Any]) -> bool:
@@ -351,7 +415,8 @@ def _simple(of: list[dict[str, Any]], bursts: bool) -> list[str]:
 
 
 def _table(head: tuple[str, ...], lines: list[list[str]]) -> str:
-    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *lines))
+    text = "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *lines))
+    return re.sub(r"(?<=\d)%", " %", re.sub(r"\|  (?=\|)", "| ", text))
 
 
 def main() -> int:
@@ -389,6 +454,8 @@ def main() -> int:
             print(f"{job.name}: {done[job]['seconds']:.1f} s", file=sys.stderr)
         results[job] = done[job]
     print(tables(results))
+    if "NAVER" in logs:
+        print(f"\nNAVER's clicks, by --counts:\n\n{counts_table(options.folder, options.first_seed, options.seeds)}")
     return 0
 
 

@@ -262,10 +262,10 @@ def test_an_audit_ends_soon_after_it_is_told_to(threads):
     attraction = audit_power.attraction_of("low attraction")
     impressions = simulated_log(attraction, 2_000, 10, **PROMOTED, start=1000, end=1300, seed=1)
     calls = []
-    intervals(summed_up(impressions), threads, lambda: calls.append(None))
+    intervals(summed_up(impressions), threads, lambda *step: calls.append(step))
     assert len(calls) > 20
 
-    def stop():
+    def stop(*step):
         left.pop() if len(left) > 1 else None
         if len(left) == 1:
             raise Interrupted

@@ -234,6 +234,14 @@ def test_one_board_of_twenty_is_found_with_its_bots():
     assert found.n_clients == len(named) >= 20
 
 
+def test_hundreds_of_bots_are_listed_each_with_its_reason():
+    lists, bits = shown(23)
+    client = bots(lists, bits, np.arange(2_000, 3_200), 150, lambda lists: lists < 3)
+    told = sr.audit(frame(lists, bits, client=client))
+    assert told.n_clients == len(told.clients)
+    assert len({one.client for one in told.clients} & set(range(1_000, 1_150))) > 100
+
+
 def test_clients_who_could_not_be_told_to_be_silent_are_not_counted():
     """Those of whom one in 200 honest ones, or more, would be silent as well."""
     people = clients._Clients(cascade(*shown(14, 100)), np.zeros(100, np.int32), 6, np.zeros(100, np.bool_), (), 1)

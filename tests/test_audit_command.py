@@ -1,5 +1,6 @@
 """The command and what it leaves behind when something is wrong, and logs of many boards."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -16,6 +17,7 @@ from steadyrank.cli import audit as command
 from steadyrank.cli import main
 from steadyrank.click_logs.click_log import by_board, read
 from steadyrank.click_logs.files import from_pandas
+from steadyrank.core.compiling import announcing
 
 N, K, D = 2_000, 20, 5
 
@@ -87,6 +89,40 @@ def test_a_pipe_is_written_to_and_not_replaced(log, tmp_path, capsys):
     assert pipe.is_fifo()
     assert os.read(reader, 15) == b"<!doctype html>"
     os.close(reader)
+
+
+@pytest.mark.parametrize("flags", [(), ("--counts", "--item", "clicked", "--time", "when")])
+def test_a_terminal_is_told_what_is_going_on(tmp_path, capsys, monkeypatch, flags):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command.sys.stderr, "isatty", lambda: True)
+    attacked().with_columns(when=pl.int_range(pl.len()) + 1_793_491_200).write_parquet("log.parquet")
+    code, _, error = audit(capsys, "log.parquet", *flags)
+    assert code == 0
+    lines = error.split("\r\x1b[K")
+    searched = [line for line in lines if line.startswith("searching: ")]
+    of = searched[0].split(" of ")[1]
+    assert searched[0].startswith("searching: 0 of ")
+    assert of.endswith(" passes")
+    assert any(line.endswith(" left") for line in searched)
+    assert ("boards" in error) is not bool(flags)
+    assert lines[-1] == ""  # what is printed then stands on a line of its own
+    assert "searching" not in audit(capsys, "log.parquet", *flags, "--quiet")[2]
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_who_waits_for_the_compiler_is_told(tmp_path, capsys, monkeypatch, counts):
+    asked = []
+    monkeypatch.setattr(announcing, "told_of_compiling", lambda tell: contextlib.nullcontext(asked.append(tell)))
+    frame = attacked().with_columns(when=pl.int_range(pl.len()) + 1_793_491_200)
+    frame.write_parquet(tmp_path / "log.parquet")
+    if counts:
+        sr.audit_counts(frame, item="clicked", time="when")
+    else:
+        sr.audit(frame)
+    assert len(asked) == 1
+    flags = ["--counts", "--item", "clicked", "--time", "when"] if counts else []
+    assert audit(capsys, tmp_path / "log.parquet", *flags, "--json", "--quiet")[0] == 0
+    assert len(asked) == 1
 
 
 def test_names_do_not_command_the_terminal(tmp_path, capsys, monkeypatch):

@@ -46,7 +46,8 @@ def test_a_burst_is_found_with_its_item_its_senders_and_the_clean_count(burst):
     row = found.clean_counts.row(by_predicate=pl.col("item") == log.target, named=True)
     assert row["low"] <= np.count_nonzero((log.item == log.target) & ~log.false) <= row["high"] < row["count"] - 250
     assert row["rank"] < row["clean_rank"]
-    assert found.suspect_share == pytest.approx(log.false.mean(), rel=0.1)
+    low, high = found.suspect_share
+    assert 0.9 * log.false.mean() < low <= log.false.mean() <= high < 1.1 * log.false.mean()
     assert found.flagged.height == pytest.approx(np.count_nonzero(log.false), abs=30)
 
 
@@ -64,6 +65,33 @@ def test_bots_around_the_clock_are_found_where_nights_are_empty():
     assert part.items[0]["item"] == 60
     assert part.items[0]["events"] == pytest.approx(false.size, rel=0.1)
     assert {one.client for one in found.clients} == set(range(10_000, 10_020))
+
+
+def test_who_clicks_twice_at_once_while_bots_come_is_not_one_of_them():
+    """Two events of a sender within ten minutes are one visit; bots of the same burst come again and again."""
+    log = event_logs.attacked(small_month(0), np.random.default_rng(4), 0.05, 12, 8.0)
+    first, *_, last = np.flatnonzero(log.false)
+    middle = log.time[(first + last) // 2]
+    twice = pl.DataFrame({"time": [middle, middle + 5.0], "package": [log.target] * 2, "ip": [5_000_000] * 2})
+    rows = pl.DataFrame({"time": log.time, "package": log.item, "ip": log.client})
+    found = sr.audit_counts(pl.concat([rows, twice]).sort("time"))
+    assert {one.client for one in found.clients} == set(log.client[log.false].tolist())
+
+
+def test_shares_of_items_over_time_show_the_burst(burst):
+    log, found = burst
+    shares = json.loads(found.to_json())["shares"]
+    points = np.array(shares["points"])
+    assert points.sum() == found.events
+    counts = np.bincount(log.item)
+    assert shares["counts"][:-1] == np.sort(counts)[:-11:-1].tolist()
+    assert (points.sum(axis=0) == shares["counts"]).all()
+    mine = shares["columns"].index(str(log.target))
+    there = points[:, mine] / np.maximum(points.sum(axis=1), 1)
+    first, *_, last = np.flatnonzero(log.false)
+    middle = (log.time[first] + log.time[last]) / 2 - log.time[0]
+    assert there.argmax() == pytest.approx(120 * middle / (log.time[-1] - log.time[0]), abs=2)
+    assert "Shares of events over time" in counts_page.page(found)
 
 
 def test_without_who_a_burst_is_found_by_its_shape(burst):
@@ -201,6 +229,12 @@ def test_the_command_tells_people_and_machines(tmp_path, burst, capsys):
     machine = json.loads(capsys.readouterr().out)
     assert machine["intervals"][0]["items"][0]["item"] == str(log.target)
     assert machine["suspect_share"] == pytest.approx(found.suspect_share)
+    low, high = machine["suspect_share"]
+    assert low < high  # of a burst that has edges
+    limits = [f"{100 * share}%" for share in (low - 1e-6, (low + high) / 2)]
+    codes = [main(["audit", str(path), "--counts", "--json", "--fail-above", limit]) for limit in limits]
+    assert codes == [3, 0]  # surely more is suspect, or perhaps
+    capsys.readouterr()
     assert main(["audit", str(path), "--counts", "--explain-columns"]) == 0
     assert "item: package" in capsys.readouterr().out
 
@@ -229,6 +263,6 @@ def test_the_least_logs_say_nothing(tmp_path):
     found = sr.audit_counts(one)
     assert found.summary == "Nothing suspect found in 1 events."
     assert "Audit of counts" in counts_page.page(found)
-    assert sr.audit_counts(pl.concat([one] * 100)).suspect_share == 0.0
+    assert sr.audit_counts(pl.concat([one] * 100)).suspect_share == (0.0, 0.0)
     with pytest.raises(ValueError, match="--clicked x has no effect with --counts"):
         sr.audit_counts(one, clicked="x")

@@ -172,6 +172,34 @@ def test_a_moved_file_is_known_and_a_changed_one_is_refused(folder):
         sr.audit(log, since=state)
 
 
+def test_files_that_differ_in_the_middle_alone_are_two(folder):
+    """Of one size, with the same beginning and end, and even of one time."""
+    rows = pl.read_parquet(folder / "day-0.parquet").with_columns(pl.col("timestamp").dt.epoch("s"))
+    rows = rows.with_columns(pl.col("items", "clicked").list.eval(pl.element().cast(pl.String)).list.join("|"))
+    text = rows.write_csv().encode()
+    middle = text.index(b"\n", len(text) // 2) + 1
+    other = text[:middle] + (b"9" if text[middle : middle + 1] != b"9" else b"8") + text[middle + 1 :]
+    one, two, state = folder / "one.csv", folder / "two.csv", folder / "state"
+    one.write_bytes(text)
+    two.write_bytes(other)
+    seen = one.stat()
+    os.utime(two, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    first = sr.audit(one, since=state)
+    assert sr.audit([one, two], since=state).impressions == first.impressions
+    one.write_bytes(other)
+    os.utime(one, ns=(seen.st_atime_ns, seen.st_mtime_ns + 1))
+    with pytest.raises(ValueError, match=r"one.csv has changed since it was read"):
+        sr.audit(one, since=state)
+
+
+def test_a_file_that_was_written_again_as_it_was_is_known(folder):
+    log, state = folder / "day-0.parquet", folder / "state"
+    sr.audit(log, since=state)
+    os.utime(log)
+    with pytest.raises(since.NothingNewError):
+        sr.audit(log, since=state)
+
+
 @pytest.mark.parametrize(
     ("content", "word"),
     [(b"", "is no state"), (b"time,item\n1,2\n", "is no state"), (since.MAGIC, "is damaged"), (None, "is damaged")],

@@ -150,6 +150,10 @@ def test_progress_says_of_how_many(tmp_path):
     sr.audit(tmp_path / "logs", progress=lambda *call: calls.append(call))
     reading = [(done, of) for step, done, of in calls if step == "reading"]
     assert reading[-1] == (N, N)
+    searching = [(done, of) for step, done, of in calls if step == "searching" and of]
+    assert searching[0][0] == 0 < searching[0][1]
+    assert max(done for done, _ in searching) == searching[0][1] - 1  # each pass is told of when it is next
+    assert [step for step, done, of in calls if step == "auditing"] == ["auditing"] * 2
     log().drop("items", "clicked").with_columns(item=1, clicked=0).write_csv(tmp_path / "log.csv")
     calls.clear()
     sr.audit(tmp_path / "log.csv", progress=lambda *call: calls.append(call))

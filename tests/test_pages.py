@@ -20,9 +20,20 @@ NOT_FROM_EVIDENCE = {
     "audit.md": [
         ("| column | what |", "no measurement: columns of a report"),
     ],
+    "audit-counts.md": [
+        (
+            "| bursts of | found, with the item among the first two | clean count holds the true one | bots named "
+            "| honest senders named |",
+            "bench/audit_counts.py",
+        ),
+    ],
     "audit-method.md": [
         ("| logs | found |", "bench/audit.py --planted"),
         ("| attack | attraction | 1 % | 2 % | 5 % | 10 % | 25 % |", "bench/audit_power.py"),
+        (
+            "| visits of each bot | silent: limit | silent: named | pushers: limit | pushers: named |",
+            "bench/audit_small.py",
+        ),
     ],
     "collections-method.md": [
         (
@@ -136,6 +147,11 @@ NOT_FROM_EVIDENCE = {
             "bench/real_logs.py",
         ),
         ("| log | 5 % spread | bots named | item named | rate limit | forest |", "bench/real_logs.py"),
+        (
+            "| senders | burst | found, with the result | clean count holds the true one | its bots named "
+            "| honest senders named |",
+            "bench/real_logs.py",
+        ),
     ],
     "proofs-of-the-paper.md": [
         ("| 1/q_b'(p) | p = 0.5 | 0.4 | 0.3 | 0.1 |", "by a formula"),

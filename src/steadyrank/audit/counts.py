@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import math
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -16,11 +17,14 @@ from ..click_logs.click_log import ClickLog, read
 from ..click_logs.files import sources_of
 from ..click_logs.holidays import holiday, time_unit, without_holidays
 from ..core.arrays import Bools, Floats, Ints
+from ..core.compiling.announcing import announcing
 from ..core.files import replacing
 from ..core.settings import real
 from .detect.attention import sums
 from .detect.senders import AlikeSenders, alike, visits_of
 from .detect.shares import MovedStretch, SharesOverTime
+from .detect.stretches import Tell, silent
+from .over_time import over_time
 from .sentences import percent, place_in_time
 from .visitors import visitors_told
 
@@ -30,6 +34,7 @@ RISING = 10.0  # clean recent events of an item before it may be trending
 FIRST = 1_000  # items in JSON
 LISTED = 1_000  # senders in JSON
 POINTS = 120  # of the time line
+SHARED = 10  # items whose shares are told along time
 LIMITS = (
     "Senders who act as others do, each rarely, cannot be told from others.",
     "A rise that the regular senders show is called honest: accounts that were taken over look like their owners.",
@@ -77,7 +82,7 @@ class CountsAudit:
     events: int
     broken: int
     examples: list[tuple[int, str, str]]
-    suspect_share: float  # of events
+    suspect_share: tuple[float, float]  # of events, at least and at most (95 %)
     intervals: list[CountsInterval]  # suspect ones
     changes: list[CountsInterval]  # that need no false events
     clients: list[SuspectSender]
@@ -91,6 +96,7 @@ class CountsAudit:
     notes: list[str] = field(default_factory=list)
     summary: str = ""
     visitors: dict[str, Any] | None = None  # who came, where user agents are known
+    shares: dict[str, Any] = field(default_factory=dict)  # events along time, by the items with most: `over_time`
 
     def __repr__(self) -> str:
         return f"<CountsAudit of {self.events:,} events: {self.summary[:500]}>"
@@ -107,6 +113,7 @@ class CountsAudit:
             "clean_counts": self.clean_counts.head(FIRST).to_dicts(),
             "trending": self.trending.head(FIRST).to_dicts(),
             "recent_days": self.recent_days,
+            "shares": self.shares,
             "files": self.files,
             "columns": self.columns,
             "rows": self.rows,
@@ -132,6 +139,7 @@ class CountsAudit:
         return paths
 
 
+@announcing("the audit")
 def run(
     log: Any,
     *,
@@ -166,10 +174,7 @@ def run(
     )
     read_log, left_out = without_holidays(read_log, holidays)
     read_log, visitors = without_declared(read_log)
-    say("auditing", 0, 1)
-    result = _Counts(read_log).result(recent, left_out, visitors)
-    say("auditing", 1, 1)
-    return result
+    return _Counts(read_log).result(recent, left_out, visitors, say)
 
 
 @dataclass(frozen=True)
@@ -193,9 +198,13 @@ class _Counts:
         self.k = len(log.items)
         self.unit = time_unit(log) or 1.0
         self.shares = SharesOverTime(self.item, self.k, self.client, self.time)
+        self.visit: Bools = np.ones(self.n, np.bool_)  # which events begin a visit, as far as senders are known
+        if self.client is not None:
+            self.visit = visits_of(self.item, self.client, self.time, self.unit)
 
-    def result(self, recent: float, notes: list[str], visitors: Visitors | None) -> CountsAudit:
-        moved = self.shares.moved(os.cpu_count() or 1)
+    def result(self, recent: float, notes: list[str], visitors: Visitors | None, tell: Tell = silent) -> CountsAudit:
+        moved = self.shares.moved(os.cpu_count() or 1, tell)
+        tell("counting", 0, 0)
         suspect = [one for one in moved if one.kind == "suspect"]
         groups = self._alike()
         senders = self._senders(groups, suspect)
@@ -209,7 +218,7 @@ class _Counts:
             events=self.n,
             broken=self.log.broken,
             examples=[(b.row, b.why, b.text) for b in self.log.examples],
-            suspect_share=float(1.0 - weight.mean()),
+            suspect_share=self._suspect_share(weight, estimated),
             intervals=[self._interval(one) for one in suspect],
             changes=[self._interval(one) for one in moved if one.kind != "suspect"],
             clients=senders,
@@ -222,14 +231,15 @@ class _Counts:
             ticks=self._ticks(),
             notes=[*self._notes(), *notes],
             visitors=None if visitors is None else visitors_told(visitors, self.log, weight < 1.0),
+            shares=over_time(self.log, self.log.items, self.item, SHARED),
         )
         return CountsAudit(**{**vars(audit), "summary": summary(audit)})
 
     def _alike(self) -> list[AlikeSenders]:
         if self.client is None:
             return []
-        first = visits_of(self.item, self.client, self.time, self.unit) & (self.client >= 0)
-        return alike(self.item[first], self.client[first], self.k, len(self.log.clients))
+        visit = self.visit & (self.client >= 0)
+        return alike(self.item[visit], self.client[visit], self.k, len(self.log.clients))
 
     def _senders(self, groups: list[AlikeSenders], suspect: list[MovedStretch]) -> list[SuspectSender]:
         """Senders who act alike, and those who come in a suspect interval alone, again and again, for what rose."""
@@ -243,10 +253,12 @@ class _Counts:
                 named[c] = SuspectSender(name, int(events[c]), self.log.items[group.item], "alike", group.certainty)
         for one in suspect:
             inside = slice(one.start, one.end)
-            client, item = self.client[inside], self.item[inside]
+            client, item, visit = self.client[inside], self.item[inside], self.visit[inside]
             for k in raised(one):
-                there = np.bincount(client[(item == k) & (client >= 0)], minlength=events.size)
-                for c in np.flatnonzero((there >= 2) & (there == events)).tolist():
+                mine = (item == k) & (client >= 0)
+                there = np.bincount(client[mine], minlength=events.size)
+                again = np.bincount(client[mine & visit], minlength=events.size) >= 2
+                for c in np.flatnonzero(again & (there == events)).tolist():
                     name = self.log.clients[c]
                     named.setdefault(c, SuspectSender(name, int(events[c]), self.log.items[k], "time", one.certainty))
         return sorted(named.values(), key=lambda sender: -sender.events)
@@ -284,11 +296,7 @@ class _Counts:
     def _counts(self, weight: Floats, estimated: list[_Estimate]) -> pl.DataFrame:
         count = np.bincount(self.item, minlength=self.k)
         clean = np.bincount(self.item, weight, self.k)
-        error = np.zeros(self.k)
-        for one in estimated:
-            error[one.item] += one.events * self._dispersion(one.size) + one.events**2 / (one.usual + 1.0)
-            error[one.item] += 2.0 * (one.false * self.shares.units.span / one.size) ** 2 / 12.0  # edges, in a part
-        wide = SPREAD * np.sqrt(error)
+        wide = SPREAD * np.sqrt(self._variances(estimated))
         frame = pl.DataFrame(
             {
                 "item": self.log.items,
@@ -300,6 +308,20 @@ class _Counts:
         )
         ranks = (pl.col(name).rank("ordinal", descending=True).alias(to) for name, to in _RANKS.items())
         return frame.with_columns(ranks).sort("clean_rank")
+
+    def _variances(self, estimated: list[_Estimate]) -> Floats:
+        """Of each item's clean count, as far as it is estimated."""
+        error = np.zeros(self.k)
+        for one in estimated:
+            error[one.item] += one.events * self._dispersion(one.size) + one.events**2 / (one.usual + 1.0)
+            error[one.item] += 2.0 * (one.false * self.shares.units.span / one.size) ** 2 / 12.0  # edges, in a part
+        return error
+
+    def _suspect_share(self, weight: Floats, estimated: list[_Estimate]) -> tuple[float, float]:
+        """The share of events that are false, at least and at most; the estimates are taken to err independently."""
+        false, named = float((1.0 - weight).sum()), float(np.count_nonzero(weight == 0.0))
+        wide = SPREAD * math.sqrt(float(self._variances(estimated).sum()))
+        return max(false - wide, named, 0.0) / self.n, min(false + wide, float(self.n)) / self.n
 
     def _dispersion(self, size: int) -> float:
         """How much more counts of items in stretches of so many events vary than independent events' would."""
@@ -396,4 +418,6 @@ def summary(audit: CountsAudit) -> str:
         parts.append(f"shares suddenly moved {many}{when}: more of {named}")
     if audit.n_clients:
         parts.append("1 sender stands out" if audit.n_clients == 1 else f"{audit.n_clients:,} senders stand out")
-    return f"{percent(audit.suspect_share)} of {audit.events:,} events are suspect: {'; '.join(parts)}."
+    low, high = map(percent, audit.suspect_share)
+    share = low if low == high else f"{low} to {high}"
+    return f"{share} of {audit.events:,} events are suspect: {'; '.join(parts)}."

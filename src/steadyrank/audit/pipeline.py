@@ -17,13 +17,15 @@ from ..click_logs.holidays import holiday, without_holidays
 from ..click_logs.looks import Impressions, ItemNumbers
 from ..core import workers
 from ..core.arrays import Floats, Ints
+from ..core.compiling.announcing import announcing
 from ..core.settings import real
 from .assembly import assembled
 from .clean import check_clean, weights, write_clean
+from .cohorts import cohorts_told, with_cohorts
 from .detect.clients import NOBODY, OddClients, stand_out
 from .detect.findings import BoardTask, Finding, analyse
 from .results import Audit
-from .since import State, clients_of_new, of_new
+from .since import FileRead, State, clients_of_new, of_new
 from .visitors import visitors_told
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # a step, how much of it is done, of how much
@@ -31,6 +33,7 @@ Progress: TypeAlias = Callable[[str, int, int], None]  # a step, how much of it 
 FEWEST_CLICKS = 30  # clicks in a log of which anything can be said
 
 
+@announcing("the audit")
 def run(
     log: Any,
     *,
@@ -49,8 +52,9 @@ def run(
     """Audit logs: Parquet, CSV or JSON, or frames of polars or pandas, oldest rows first unless there are times.
 
     `columns`: `items`, `item`, `clicked`, `impression`, `position`, `time`, `client`, `board`, as far as they are not
-    to be guessed, `user_agent`, by which declared crawlers and AI agents are set apart first, and `value`, what came
-    of a row, such as a purchase. `first_position`: what the top position is called, 0 or 1. `time_format`: how dates
+    to be guessed, `user_agent`, by which declared crawlers and AI agents are set apart first, `network` and
+    `referrer`, which clients may share as they may a user agent, and `value`, what came of a row, such as a purchase.
+    `first_position`: what the top position is called, 0 or 1. `time_format`: how dates
     are written, as `strptime` has it, where that is not plain. `format`: the schema of another system, one of
     `conversion.FORMATS`, or "plain", as far as it is not to be guessed. `most_broken`: share of rows that may be
     unusable. `events`: days known to differ and what they are, such as ("2026-11-27", "sale"): what was shown then is
@@ -58,7 +62,8 @@ def run(
     estimated from the log otherwise. `clean`: a Parquet file to write, the log without what is suspect. `since`: a
     file that says what earlier audits read and what was usual then; only other files are read, and what is told is of
     them. Who calls writes the next state: `Audit.state`. `on`: where boards are audited, "local" or "ray".
-    `progress(step, done, of)` is called now and then; `of` is 0 while unknown.
+    `progress(step, done, of)` is called now and then, within a board too if it is the only one; `of` is 0 while
+    unknown.
     """
     logs = sources_of(log)
     real("most_broken", most_broken, 0.0, 1.0)
@@ -73,7 +78,7 @@ def run(
     holidays = [holiday(*one) for one in events]
     say = progress or (lambda step, done, of: None)
     state = None if since is None else State.at(pathlib.Path(since))
-    files: dict[str, str] = {}
+    files: dict[str, FileRead] = {}
     if state is not None:
         logs, files = state.unread(logs)
     click_log = read(
@@ -91,7 +96,10 @@ def run(
     whole = click_log if state is None else state.before(click_log)
     boards = by_board(whole)
     everywhere = _on_all_boards(whole, boards)
-    findings = _findings(_tasks(whole, boards, everywhere, looks), on, say)
+    tasks = _tasks(whole, boards, everywhere, looks)
+    if len(tasks) == 1 and on == "local":
+        tasks = [tasks[0]._replace(tell=say)]
+    findings = _findings(tasks, on, say)
     notes = [*_notes(click_log), *left_out]
     if state is not None:
         next_state = state.after(whole, files, boards, findings)
@@ -104,9 +112,12 @@ def run(
     audit = assembled(whole, boards, findings, everywhere, notes)
     if state is not None:
         audit = replace(audit, state=next_state)
-    if visitors is not None:
+    if click_log.cohorts:
         suspect = np.isin(click_log.row, audit.flagged["row"].to_numpy())
-        audit = replace(audit, visitors=visitors_told(visitors, click_log, suspect))
+        if visitors is not None:
+            audit = replace(audit, visitors=visitors_told(visitors, click_log, suspect))
+        say("judging cohorts", 0, 0)
+        audit = with_cohorts(audit, cohorts_told(click_log, *_as_one_board(click_log), suspect))
     if clean is None:
         return audit
     say("writing", 0, 0)
@@ -128,10 +139,17 @@ def _on_all_boards(log: ClickLog, boards: list[BoardLog]) -> OddClients:
     """Clients that stand out on several boards together: an item of each board is an item of its own."""
     if len(boards) < 2 or log.client is None:
         return NOBODY
-    numbers, item = _items_by_board(log)
-    shown = log.impressions._replace(item=item, n_items=numbers.size)
-    names = [log.items[k] for k in (numbers % max(log.impressions.n_items, 1)).tolist()]
+    shown, names = _as_one_board(log)
     return stand_out(shown, log.client, log.clients, names)
+
+
+def _as_one_board(log: ClickLog) -> tuple[Impressions, list[Any]]:
+    """All boards together, and the names of their items: an item of each board is an item of its own."""
+    if len(log.boards) < 2:
+        return log.impressions, log.items
+    numbers, item = _items_by_board(log)
+    names = [log.items[k] for k in (numbers % max(log.impressions.n_items, 1)).tolist()]
+    return log.impressions._replace(item=item, n_items=numbers.size), names
 
 
 def _items_by_board(log: ClickLog) -> tuple[Ints, ItemNumbers]:

@@ -163,6 +163,7 @@ class Audit:
     summary: str = ""  # in a sentence or two
     clean: CleanLog | None = None  # if it was asked for
     visitors: dict[str, Any] | None = None  # who came, where user agents are known
+    cohorts: dict[str, Any] = field(default_factory=dict)  # by role, such as network: `CohortsAudit`
     state: Any = None  # of `since`: what the next audit begins with, to be written
 
     def __repr__(self) -> str:
@@ -246,6 +247,7 @@ class Audit:
             "cannot_tell": LIMITS,
             "clean": None if self.clean is None else vars(self.clean),
             "visitors": self.visitors,
+            "cohorts": {role: one.as_dict() for role, one in self.cohorts.items()},
             "boards": boards,
         }
 

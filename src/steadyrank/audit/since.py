@@ -10,7 +10,7 @@ import json
 import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -26,8 +26,7 @@ from .detect.clients import OddClients
 from .detect.findings import Finding
 
 KEPT = 500_000  # impressions that a state holds: some megabytes
-ENDS = 65_536  # bytes at either end of a file by which it is known again
-MAGIC = b"steadyrank audit state 1\n"
+MAGIC = b"steadyrank audit state 2\n"
 _LOGS = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".gz")
 
 
@@ -35,12 +34,32 @@ class NothingNewError(ValueError):
     """All files were read before."""
 
 
+class FileRead(NamedTuple):
+    """What a file that was read is known by: its content, and what says without reading it that it is the same."""
+
+    digest: str  # of all its bytes
+    size: int
+    changed: int  # when it was last written, in nanoseconds
+
+    @classmethod
+    def of(cls, path: pathlib.Path) -> "FileRead":
+        """Reads all of it."""
+        seen = path.stat()  # before its content: what is written meanwhile shows the next time
+        with path.open("rb") as file:
+            return cls(hashlib.file_digest(file, "sha256").hexdigest(), seen.st_size, seen.st_mtime_ns)
+
+    def seems(self, path: pathlib.Path) -> bool:
+        """Whether a file has this size and time."""
+        seen = path.stat()
+        return (self.size, self.changed) == (seen.st_size, seen.st_mtime_ns)
+
+
 @dataclass(frozen=True)
 class State:
     """What was read, and the impressions that the next audit begins with."""
 
     path: pathlib.Path
-    files: dict[str, str]  # by path, what each is known by
+    files: dict[str, FileRead]  # by path
     read_as: dict[str, str]
     dated: bool  # whether times are dates
     impressions: pl.DataFrame  # in order of time: items looked at, clicked, shown, top, and what else the log has
@@ -70,7 +89,8 @@ class State:
                 f"--since {path} is damaged: its content is not what was written. Take it from a backup, or delete "
                 "it to begin anew"
             )
-        return cls(path, told["files"], told["read_as"], told["dated"], pl.read_parquet(io.BytesIO(table)))
+        files = {name: FileRead(*one) for name, one in told["files"].items()}
+        return cls(path, files, told["read_as"], told["dated"], pl.read_parquet(io.BytesIO(table)))
 
     def write(self) -> None:
         """Put it in place of the file that was there, whole or not at all."""
@@ -81,24 +101,29 @@ class State:
         with replacing(self.path) as file:
             file.write(MAGIC + json.dumps(told).encode() + b"\n" + table.getvalue())
 
-    def unread(self, logs: Sequence[Source]) -> tuple[list[Source], dict[str, str]]:
+    def unread(self, logs: Sequence[Source]) -> tuple[list[Source], dict[str, FileRead]]:
         """Those that were not read before, and all files that will have been; data frames are always new.
 
-        A file is known by its size and its first and last bytes, wherever it lies.
+        A file with the name, size and time of one that was read is that one. Of any other all content is looked at:
+        it is known if the same was read, wherever it lay.
         """
         files, new = dict(self.files), []
-        before = set(self.files.values())
+        before = {one.digest for one in self.files.values()}
         for log in logs:
             if not isinstance(log, pathlib.Path) or not log.is_file():  # whoever reads it says what is wrong
                 new.append(log)
                 continue
-            name, now = str(log.resolve()), _known_by(log)
-            if self.files.get(name, now) != now:
+            name = str(log.resolve())
+            known = self.files.get(name)
+            if known is not None and known.seems(log):
+                continue
+            now = FileRead.of(log)
+            if known is not None and known.digest != now.digest:
                 raise ValueError(
                     f"{log} has changed since it was read for {self.path}: what it held would count twice. Give "
                     "files that are finished, such as those up to yesterday"
                 )
-            if now not in before:
+            if now.digest not in before:
                 new.append(log)
             files[name] = now
         if not new:
@@ -145,7 +170,7 @@ class State:
             time=None if log.time is None else _after(old["time"].to_numpy(), log.time),
             client=None if log.client is None else _after(numbers["client"], log.client),
             board=_after(numbers["board"], log.board),
-            agent=None,
+            cohorts={},  # judged of new rows alone
             bought=None if log.bought is None else _after(old["bought"].to_numpy(), log.bought),
         )
         return _in_order_of_time(whole)
@@ -163,7 +188,7 @@ class State:
         return list(number), np.array([number.get(name, -1) for name in more.to_list()], np.int32)
 
     def after(
-        self, log: ClickLog, files: dict[str, str], parts: Sequence[BoardLog], findings: Sequence[Finding]
+        self, log: ClickLog, files: dict[str, FileRead], parts: Sequence[BoardLog], findings: Sequence[Finding]
     ) -> "State":
         """The next state: the last impressions that lie in no interval, and those of one that goes on.
 
@@ -262,16 +287,6 @@ def _in_order_of_time(log: ClickLog) -> ClickLog:
         client=None if log.client is None else picked(log.client, order),
         bought=None if log.bought is None else picked(log.bought, order),
     )
-
-
-def _known_by(path: pathlib.Path) -> str:
-    """A file's size, and a digest of its first and last ENDS bytes."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        ends = file.read(ENDS)
-        file.seek(max(size - ENDS, 0))
-        ends += file.read(ENDS)
-    return f"{size} {hashlib.sha256(ends).hexdigest()[:32]}"
 
 
 def _digest(told: dict[str, Any], table: bytes) -> str:

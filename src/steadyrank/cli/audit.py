@@ -1,6 +1,7 @@
 """`steadyrank audit`: what an existing click log says of fraud."""
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -17,9 +18,10 @@ CLIENTS = 5  # that are listed on the terminal
 BOARDS = 5  # whose rankings are
 NOTHING: dict[str, Any] = {"hollow_items": [], "never_buy": []}  # of outcomes, where they are not known
 RANKED = 10  # items of a trending list
+UNITS = {"reading": "rows", "auditing": "boards", "searching": "passes"}  # of steps that progress is told of
 LISTS_ONLY = (  # options that say nothing of events without lists
     *COLUMNS.keys() - {"item", "time", "client"},
-    *("value", "first_position", "format", "propensities", "clean", "since", "on"),
+    *("network", "referrer", "value", "first_position", "format", "propensities", "clean", "since", "on"),
 )
 EXCEEDED = 3  # exit code: more is suspect than --fail-above allows
 
@@ -106,19 +108,30 @@ def _run(options: argparse.Namespace) -> int:
     if options.explain_columns:
         return _explain(options)
     _check_places(options.page, options.parquet, options.clean)
-    progress = None if options.quiet or options.json else _Progress().show
+    if not options.counts:
+        _check_places(options.since)
+    from ..core.compiling.announcing import unannounced
+
+    progress = _Progress(shown=not options.quiet and not options.json)
+    with unannounced() if options.quiet else contextlib.nullcontext():
+        return _audit(options, limit, broken, looks, progress)
+
+
+def _audit(options: argparse.Namespace, limit: float | None, broken: float, looks: Any, progress: "_Progress") -> int:
+    """Audit, write and print; the exit code."""
     if options.counts:
-        result, lines, surely = _counts(options, broken, progress)
+        result, lines, surely = _counts(options, broken, progress.show)
+        progress.close()
         return _told(result, lines, surely, limit, options)
     from ..audit.pipeline import run
     from ..audit.since import NothingNewError
 
-    _check_places(options.since)
     try:
-        result = _audited(run, options, broken, looks, progress)
+        result = _audited(run, options, broken, looks, progress.show)
     except NothingNewError as error:
         print(json.dumps({"summary": str(error)}) if options.json else str(error))
         return 0
+    progress.close()
     code = _told(result, _lines, result.suspect_share[0], limit, options)
     if result.state is not None:  # not before all was told: what an interrupted run read is new to the next
         result.state.write()
@@ -136,7 +149,7 @@ def _audited(run: Any, options: argparse.Namespace, broken: float, looks: Any, p
         on=options.on,
         progress=progress,
         **how_to_read(options),
-        **{name: getattr(options, name) for name in (*COLUMNS, "user_agent", "value")},
+        **{name: getattr(options, name) for name in (*COLUMNS, "user_agent", "network", "referrer", "value")},
     )
 
 
@@ -156,7 +169,7 @@ def _refuse_unused(options: argparse.Namespace) -> None:
 
 
 def _counts(options: argparse.Namespace, broken: float, progress: Any) -> tuple[Any, Any, float]:
-    """An audit of counts, how it is told in lines, and the share that is suspect."""
+    """An audit of counts, how it is told in lines, and the share that is surely suspect."""
     from ..audit import audit_counts
 
     result = audit_counts(
@@ -168,7 +181,7 @@ def _counts(options: argparse.Namespace, broken: float, progress: Any) -> tuple[
         **({} if options.recent is None else {"recent": options.recent}),
         **{name: getattr(options, name) for name in ("item", "time", "client", "user_agent")},
     )
-    return result, _count_lines, result.suspect_share
+    return result, _count_lines, result.suspect_share[0]
 
 
 def _told(result: Any, lines: Any, surely: float, limit: float | None, options: argparse.Namespace) -> int:
@@ -187,7 +200,7 @@ def _explain(options: argparse.Namespace) -> int:
     from ..click_logs.click_log import explained
     from ..click_logs.files import sources_of
 
-    columns = {name: getattr(options, name) for name in (*COLUMNS, "user_agent", "value")}
+    columns = {name: getattr(options, name) for name in (*COLUMNS, "user_agent", "network", "referrer", "value")}
     meanings = explained(sources_of(options.logs), columns, events=options.counts, **how_to_read(options))
     print("\n".join(_harmless(f"{what}: {name}") for what, name in meanings.items()))
     return 0
@@ -225,21 +238,27 @@ def _write_all(
 
 
 class _Progress:
-    """Progress on one line of a terminal, with the time left where it is known, and nothing elsewhere."""
+    """Progress on one line of a terminal, with the time left of a step where it is known, and nothing elsewhere."""
 
-    def __init__(self) -> None:
-        self.shown = sys.stderr.isatty()
-        self.step, self.since = "reading", time.monotonic()
+    def __init__(self, shown: bool = True) -> None:
+        self.shown = shown and sys.stderr.isatty()
+        self.step, self.done, self.since = "", 0, 0.0
 
     def show(self, step: str, done: int, of: int) -> None:
         if not self.shown:
             return
-        if step != self.step:
+        if step != self.step or done < self.done:
             self.step, self.since = step, time.monotonic()
+        self.done = done
         spent = time.monotonic() - self.since
         left = f", {duration(spent / done * (of - done))} left" if 0 < done < of else ""
-        words = f"{step}: {done:,}{f' of {of:,}' if of else ''} {'boards' if step == 'auditing' else 'rows'}{left}"
-        print(f"\r\033[K{words}", end="\n" if of and done == of else "", file=sys.stderr, flush=True)
+        much = f": {done:,}{f' of {of:,}' if of else ''} {UNITS.get(step, '')}{left}" if done or of else ""
+        print(f"\r\033[K{step}{much}", end="\n" if of and done == of else "", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Leave a clear line to what comes next."""
+        if self.shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def _reading(result: Any) -> list[str]:
@@ -288,6 +307,12 @@ def _lines(result: Any) -> list[str]:
         lines.append(f"  client {one.client}: {one.reason}")
     if result.n_clients > CLIENTS:
         lines.append(f"  and {result.n_clients - CLIENTS:,} more clients: see the page or --json")
+    for role, seen in result.cohorts.items():
+        name = role.replace("_", " ")
+        for group in seen.named[:CLIENTS]:
+            lines.append(f"  {name} {group.value}, {group.clients:,} clients together: {group.reason}")
+        if seen.note:
+            lines.append(f"  by {name}: {seen.note}")
     for change in result.changes:
         where = "" if change.board is None else f"board {change.board}, "
         lines.append(f"  not suspect: {where}{place(change)}: {change_seen(change)}")

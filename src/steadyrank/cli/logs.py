@@ -23,6 +23,8 @@ VALUE = "what came of it, such as the price paid: above 0 is an outcome"
 AGENT = "what a visitor says of itself: declared crawlers and AI agents are set apart"
 MOST_BROKEN = "1%"
 LEFT_OUT = ", by their weight or because they show an item twice or begin further down"
+NETWORK = "the client's network, such as 198.51.100.0/24: clients of one are judged together, too"
+REFERRER = "where a visit came from: clients who share it are judged together, too"
 WEIGHT = "weight"  # the column that `steadyrank audit --clean` writes
 
 
@@ -62,6 +64,8 @@ def add_options(sub: argparse.ArgumentParser, several_boards: bool = False) -> N
         sub.add_argument(option, metavar="COLUMN", default=None, help=f"column: {about}")
     if several_boards:
         sub.add_argument("--user-agent", metavar="COLUMN", default=None, help=f"column: {AGENT}")
+        sub.add_argument("--network", metavar="COLUMN", default=None, help=f"column: {NETWORK}")
+        sub.add_argument("--referrer", metavar="COLUMN", default=None, help=f"column: {REFERRER}")
         sub.add_argument("--value", metavar="COLUMN", default=None, help=f"column: {VALUE}")
     else:
         sub.add_argument("--of", default=None, metavar="NAME", help="of a log with several boards, the one to take")

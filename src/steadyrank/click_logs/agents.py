@@ -59,9 +59,10 @@ def kind_of_agent(text: str) -> int:
 
 def without_declared(log: ClickLog) -> tuple[ClickLog, Visitors | None]:
     """The log without what declared agents were shown, and who came; the log itself if it has no user agents."""
-    if log.agent is None:
+    if "user_agent" not in log.cohorts:
         return log, None
-    kinds = np.array([*(kind_of_agent(str(name)) for name in log.agents), PEOPLE], np.int8)  # the last is nobody's
+    agents, agent = log.cohorts["user_agent"]
+    kinds = np.array([*(kind_of_agent(str(name)) for name in agents), PEOPLE], np.int8)  # the last is nobody's
     when = log.row if log.time is None else log.time
     visitors = Visitors(
         f"{PACKAGE} {importlib.metadata.version(PACKAGE)}", [0, 0, 0], float(when[0]), float(when[-1]), []
@@ -69,7 +70,7 @@ def without_declared(log: ClickLog) -> tuple[ClickLog, Visitors | None]:
     table = np.zeros((len(KINDS), POINTS), np.int64)
     kept: Bools = np.empty(log.impressions.n, np.bool_)
     for some in blocks(kept.size):
-        kind = kinds[log.agent[some]]
+        kind = kinds[agent[some]]
         kept[some] = kind == PEOPLE
         np.add.at(table, (kind, visitors.place(when[some])), 1)
     if not kept.any():

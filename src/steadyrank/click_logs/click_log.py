@@ -24,6 +24,13 @@ from .rows import BlockImpressions, impression_blocks
 LONGEST = 32_000  # places of a list that are told apart
 
 
+class Cohorts(NamedTuple):
+    """What clients have in common in one way, such as their network."""
+
+    values: list[Any]  # as they stand in the log
+    of: ItemNumbers  # [n] the number of each impression's, -1 where it is not known
+
+
 @dataclass
 class ClickLog:
     """A click log: impressions in the order of their rows, of one board or of many."""
@@ -40,8 +47,7 @@ class ClickLog:
     dated: bool  # whether times are dates
     client: ItemNumbers | None  # [n]
     board: ItemNumbers  # [n]
-    agents: list[Any]  # user agents, as they stand there
-    agent: ItemNumbers | None  # [n]
+    cohorts: dict[str, Cohorts]  # by role, one of `columns.COHORTS`
     bought: Bools | None  # [n] whether it has an outcome
     rows: int
     broken: int
@@ -194,7 +200,7 @@ def only(log: ClickLog, kept: Bools) -> ClickLog:
         board=picked(log.board, chosen),
         time=None if log.time is None else picked(log.time, chosen),
         client=None if log.client is None else picked(log.client, chosen),
-        agent=None if log.agent is None else picked(log.agent, chosen),
+        cohorts={role: Cohorts(values, picked(of, chosen)) for role, (values, of) in log.cohorts.items()},
         bought=None if log.bought is None else picked(log.bought, chosen),
     )
 
@@ -204,7 +210,8 @@ class _Reader:
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
-        self.items, self.boards, self.clients, self.agents = _Names(), _Names(), _Names(), _Names()
+        self.items, self.boards, self.clients = _Names(), _Names(), _Names()
+        self.cohorts = {role: _Names() for role in columns.cohorts()}
         self.arrays = mapped.GrowingArrays()
         self.broken: list[Broken] = []
         self.n_broken = self.n_rows = self.repeats = 0
@@ -247,8 +254,7 @@ class _Reader:
             self.arrays.add(client=self.clients.numbers(rows.client))
         if rows.board is not None:
             self.arrays.add(board=self.boards.numbers(rows.board))
-        if rows.agent is not None:
-            self.arrays.add(agent=self.agents.numbers(rows.agent))
+        self.arrays.add(**{role: self.cohorts[role].numbers(values) for role, values in rows.cohorts.items()})
         if rows.bought is not None:
             self.arrays.add(bought=rows.bought)
 
@@ -269,14 +275,14 @@ class _Reader:
         time = arrays.take("time", np.float64) if columns.time else None
         client = arrays.take("client", np.int32) if columns.client else None
         board = arrays.take("board", np.int32) if columns.board else None
-        agent = arrays.take("agent", np.int32) if columns.user_agent else None
+        cohorts = {role: Cohorts(names.values, arrays.take(role, np.int32)) for role, names in self.cohorts.items()}
         bought = arrays.take("bought", np.bool_) if columns.value else None
         if time is not None and not in_order(time):
             order = np.argsort(time, kind="stable")
             impressions, row, time = impressions.only(order), picked(row, order), picked(time, order)
             last_row = row if columns.item is None else picked(last_row, order)
-            rest = (board, client, agent, bought)
-            board, client, agent, bought = (None if of is None else picked(of, order) for of in rest)
+            board, client, bought = (None if of is None else picked(of, order) for of in (board, client, bought))
+            cohorts = {role: Cohorts(values, picked(of, order)) for role, (values, of) in cohorts.items()}
         board = np.broadcast_to(np.int32(0), row.size) if board is None else board
         return ClickLog(
             files=files,
@@ -291,8 +297,7 @@ class _Reader:
             dated=self.dated,
             client=client,
             board=board,
-            agents=self.agents.values,
-            agent=agent,
+            cohorts=cohorts,
             bought=bought,
             rows=self.n_rows,
             broken=self.n_broken,

@@ -9,7 +9,8 @@ from ..core.settings import closest
 from .cells import as_text, split_lists, written_as
 from .files import ROW
 
-ROLES = ("items", "item", "clicked", "impression", "position", "time", "client", "board", "user_agent", "value")
+COHORTS = ("user_agent", "network", "referrer")  # what clients may have in common
+ROLES = ("items", "item", "clicked", "impression", "position", "time", "client", "board", *COHORTS, "value")
 _NAMES = {
     "items": "items|ranking|list|shown|results|documents|docs|slate|products|item_ids|shown_items|item_list",
     "item": "item|item_id|itemid|doc|doc_id|document|document_id|product|product_id|article|article_id|news_id|"
@@ -68,7 +69,9 @@ class Columns:
     time: str | None = None
     client: str | None = None
     board: str | None = None
-    user_agent: str | None = None  # never guessed, as `value` is not: who names them wants more than the usual audit
+    user_agent: str | None = None  # never guessed, like those below: who names them wants more than the usual audit
+    network: str | None = None
+    referrer: str | None = None
     value: str | None = None
     separator: str | None = None  # between the items of a list in a column of text; "[" for a JSON list
     clicked_is: str = ""  # position, item, bits or items in rows of impressions; flag in rows of items; event
@@ -79,6 +82,10 @@ class Columns:
     def used(self) -> list[str]:
         """The columns to read."""
         return list(dict.fromkeys(value for role in ROLES if (value := getattr(self, role)) is not None))
+
+    def cohorts(self) -> dict[str, str]:
+        """The columns that say what clients have in common, by role."""
+        return {role: name for role in COHORTS if (name := getattr(self, role)) is not None}
 
     def key(self) -> list[str]:
         """The columns that say which rows of shown items belong together."""

@@ -59,7 +59,7 @@ class BlockImpressions:
     time: Floats | None
     client: pl.Series | None
     board: pl.Series | None
-    agent: pl.Series | None = None
+    cohorts: dict[str, pl.Series] = field(default_factory=dict)  # by role: what clients have in common
     bought: Bools | None = None  # [impression] whether any of its rows has a value above 0
     dated: bool = False  # whether times are dates
     n_broken: int = 0
@@ -402,7 +402,7 @@ def _extras(frame: pl.DataFrame, columns: Columns) -> dict[str, Any]:
         "time": None if columns.time is None else frame[TIME].to_numpy(),
         "client": None if columns.client is None else frame[columns.client],
         "board": None if columns.board is None else frame[columns.board],
-        "agent": None if columns.user_agent is None else frame[columns.user_agent],
+        "cohorts": {role: frame[name] for role, name in columns.cohorts().items()},
     }
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from ...core.arrays import Bools, Floats, Ints, Small
 from .bayes_factors import GROUPED, REFERENCE
 from .scales import Tally, Units, count_where
-from .stretches import BAR, SHORTEST, Elsewhere, Stretch, parts, tightened
+from .stretches import BAR, SHORTEST, Elsewhere, Stretch, Tell, parts, silent, tightened
 from .two_regimes import two_states
 
 SUDDEN = 2.5  # nats by which a step must explain a change better than a slower one does
@@ -42,7 +42,7 @@ class ChangedStretch(NamedTuple):
         return self._replace(start=self.start * units.span, end=min(self.end * units.span, n))
 
 
-def regimes(units: Units, threads: int = 1, pulse: Callable[[], None] = lambda: None) -> Small:
+def regimes(units: Units, threads: int = 1, tell: Tell = silent) -> Small:
     """The number of each part's regime, int16[n]: 0, 1, ... in the order in which they were told apart.
 
     A log is divided in two by the clearest sudden change, and so are its parts. O(looks log n) a division.
@@ -50,14 +50,14 @@ def regimes(units: Units, threads: int = 1, pulse: Callable[[], None] = lambda: 
     label: Small = np.zeros(units.n, np.int16)
     queue, made = [0], 1
     cost = math.log(max(units.n, 2)) + CHANGE
-    whole = Stretch(units, np.arange(units.n), None, threads, pulse)
+    whole = Stretch(units, np.arange(units.n), None, threads, tell)
     while queue and made < MOST_REGIMES:
         regime = queue.pop(0)
         where = np.flatnonzero(label == regime)
         if where.size < 2 * parts(SHORTEST, units):
             continue
         rest = whole.elsewhere if 2 * where.size > units.n else None  # what is no attack speaks of all of the log
-        part = whole if made == 1 else Stretch(units.only(where), where, None, threads, pulse, rest)
+        part = whole if made == 1 else Stretch(units.only(where), where, None, threads, tell, rest)
         second = _clearest(part, cost)
         if second is not None:
             label[where[second]] = made
@@ -146,17 +146,15 @@ class Calm:
         return places
 
 
-def intervals(
-    units: Units, threads: int = 1, pulse: Callable[[], None] = lambda: None, *, apart: bool = True
-) -> list[ChangedStretch]:
-    """The intervals of a log in which clicks do not behave as in most of it, in order; `pulse` is called on the way.
+def intervals(units: Units, threads: int = 1, tell: Tell = silent, *, apart: bool = True) -> list[ChangedStretch]:
+    """The intervals of a log in which clicks do not behave as in most of it, in order; `tell` is called on the way.
 
     The longest regime is trusted. Where two others touch, each is an interval of its own, if they are to be kept
     `apart`; else both are one. An interval stands if its
     evidence does, if much of that shows next to an edge, and if its edges are sudden: steps must explain both
     together better than slower changes do.
     """
-    label = _settled(regimes(units, threads, pulse), parts(SHORTEST, units))
+    label = _settled(regimes(units, threads, tell), parts(SHORTEST, units))
     suspect: Bools = label != np.bincount(label).argmax() if label.size else np.zeros(0, np.bool_)
     if not suspect.any():
         return []
@@ -167,7 +165,7 @@ def intervals(
     if not apart:
         logs, stretches = {0: log}, [(start, end, 0) for start, end in runs(suspect)]
     for _ in range(2):
-        pulse()
+        tell("placing edges", 0, 0)
         stretches = _cut(logs, stretches)
     if len(runs(suspect)) >= TURNS and sum(end - start for start, end, _ in stretches) > TURN_SHARE * units.n:
         return []  # two behaviours that take turns at like length are day and night

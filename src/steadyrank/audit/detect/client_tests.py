@@ -44,7 +44,7 @@ CLIENT_COLUMNS = 9
 
 
 class Pairs(NamedTuple):
-    """A client and an item it looked at, one of each a row."""
+    """A client and an item it looked at, one of each a row, in order of clients and of their items."""
 
     client: Ints
     item: Ints

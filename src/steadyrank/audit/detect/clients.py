@@ -38,7 +38,7 @@ from .stretches import Elsewhere, UsualRates
 from .two_regimes import gains
 
 SURE = 0.05  # share of the clients named that may be honest (Benjamini and Hochberg 1995)
-LISTED = 100  # clients
+LISTED = 1_000  # clients
 COMES = 0.5  # share of its impressions that a client has in suspect intervals, to be named for its clicks there
 TELLING = 0.005  # chance that an honest client is silent, below which silence is asked about at all
 QUIET = 0.1  # share of the lists expected that a silent client clicks at most
@@ -294,7 +294,8 @@ class _Clients:
             effect = row[TOP] / max(due, 1e-9)
             return f"{int(row[TOP]):,} of {clicks:,} clicks on the first place, where others have {due:,.1f}", effect
         if way == "item":
-            mine = np.flatnonzero((self.pairs.client == c) & (self.pairs.item == self.tests.which[c]))[0]
+            start, end = np.searchsorted(self.pairs.client, (c, c + 1))
+            mine = start + np.searchsorted(self.pairs.item[start:end], self.tests.which[c])
             looks, clicks = int(self.pairs.looks[mine]), int(self.pairs.clicks[mine])
             due = float(self.pairs.expected[mine])
             name = "one item" if items is None else f"item {items[int(self.tests.which[c])]}"

@@ -9,7 +9,7 @@ promised, is the scale on which nats count.
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from .explanations import Explanation, Usual, by_pairs, explain, gathered, usual
 from .outcomes import Outcomes, RaisedItem, outcomes_of
 from .place_rates import PlaceRates, place_rates
 from .scales import Tally, Units, summed_up, tally
-from .stretches import BAR, rates_by_item
+from .stretches import BAR, Tell, rates_by_item, silent
 
 DRAWS = 24  # of impressions at random, and as many stretches where the log has them
 LONGEST_DRAW = 2_000  # impressions of a draw: as many show how evidence behaves
@@ -53,6 +53,7 @@ class BoardTask(NamedTuple):
     named_everywhere: Ints | None = None  # numbers of clients that stand out on all boards together
     propensities: Floats | None = None  # attention of places, where it is given
     bought: Bools | None = None  # [n] whether each list has an outcome, where that is known
+    tell: Tell = silent  # called on the way
 
 
 @dataclass(frozen=True)
@@ -206,17 +207,17 @@ class BoardInspection:
             kind = kind if sure >= SURE else "chance"
         return Judged(part, kind, sure, explanation.level)
 
-    def judged_intervals(self, pulse: Callable[[], None]) -> tuple[list[Judged], Usual, Calm]:
+    def judged_intervals(self, tell: Tell) -> tuple[list[Judged], Usual, Calm]:
         """Intervals in which clicks changed, each judged; what is usual, and which impressions are.
 
         What turned out to be no attack says what is usual when the others are judged.
         """
         n = self.impressions.n
-        changed = [part.in_impressions(self.units, n) for part in intervals(self.units, self.task.threads, pulse)]
-        pulse()
+        changed = [part.in_impressions(self.units, n) for part in intervals(self.units, self.task.threads, tell)]
         everything = self.counts(np.ones(n, np.bool_))
         judged: list[Judged] = []
         for _ in range(2):
+            tell("judging what changed", 0, 0)
             apart = [part for i, part in enumerate(changed) if not judged or judged[i].kind == "clicks"]
             if judged and len(apart) == len(changed):
                 break
@@ -275,14 +276,19 @@ def certainty(nats: float, scale: float, stretches: float) -> float:
 
 def analyse(task: BoardTask, pulse: Any) -> Finding:
     """Everything about one board; `pulse` is called between steps and may end it by raising."""
-    pulse()
+
+    def tell(step: str, done: int, of: int) -> None:
+        pulse()
+        task.tell(step, done, of)
+
+    tell("searching", 0, 0)
     board, impressions = BoardInspection(task), task.impressions
-    judged, usual, free = board.judged_intervals(pulse)
-    pulse()
+    judged, usual, free = board.judged_intervals(tell)
+    tell("judging clients", 0, 0)
     blamed = [(one.part, one.sure) for one in judged if one.kind == "clicks"]
     suspect = marked(impressions.n, [(part.start, part.end) for part, _ in blamed])
     people, odd = _people(task, suspect, [(part.start, part.end) for part, _ in blamed])
-    pulse()
+    tell("describing", 0, 0)
     clean = tally(impressions, ~suspect & ~odd)
     looks, clicks = tally(impressions)
     rate, clean_rate = rates_by_item(looks, clicks), rates_by_item(*clean)

@@ -10,7 +10,6 @@ what cannot be told apart.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +22,7 @@ from .changed_stretches import SUDDEN, ChangedStretch, intervals, marked
 from .explanations import StretchCounts, Usual, explain
 from .findings import SURE, certainty, changes_of
 from .scales import Tally, Units
-from .stretches import BANDS, BAR
+from .stretches import BANDS, BAR, Tell, silent
 
 JUDGED = 500  # items with most events that are judged one by one; all others are one
 PARTS = 2_048  # of a log, at most
@@ -85,10 +84,10 @@ class SharesOverTime:
         self.item, self.client, self.time, self.n = number[item], client, time, item.size
         self.table = self.units.clicks.reshape(self.units.n, -1)  # [part, item]
 
-    def moved(self, threads: int = 1, pulse: Callable[[], None] = lambda: None) -> list[MovedStretch]:
+    def moved(self, threads: int = 1, tell: Tell = silent) -> list[MovedStretch]:
         """All stretches in which shares moved, each judged, in order."""
         # bots that come around the clock have a larger share at night than by day: regimes that touch are one stretch
-        changed = intervals(self.units, threads, pulse, apart=False)
+        changed = intervals(self.units, threads, tell, apart=False)
         calm = ~marked(self.units.n, [(part.start, part.end) for part in changed])
         calm = calm if calm.any() else ~calm
         usual = _usual(self.table[calm].sum(axis=0))

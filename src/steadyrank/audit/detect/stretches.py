@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -29,7 +29,12 @@ TOLL = 0.01  # nats an impression outside of the trusted regime: where nothing i
 MOST_TRIED = 200  # candidates for one change
 ROUNDS = 4  # of fitting a stretch
 BLOCKS = 64  # of a log, each with one vote on each item
+Tell: TypeAlias = Callable[[str, int, int], None]  # a step, how much of it is done, of how much: 0 if unknown
 BANDS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98)  # quantiles of usual attraction between groups of items
+
+
+def silent(step: str, done: int, of: int) -> None:
+    """A `Tell` that tells nobody."""
 
 
 def prior_of(looks: Ints, clicks: Ints) -> Floats:
@@ -137,7 +142,7 @@ class Stretch(UsualRates):
 
     `where`: their places in the log. `usual`: counts that say what is usual, those of all of them by default.
     `elsewhere`: what is known apart from a stretch of them, that of all of them by default. `threads`: how many
-    scales are looked at at once; the findings do not depend on it. `pulse` is called before each longer step and may
+    scales are looked at at once; the findings do not depend on it. `tell` is called before each longer step and may
     raise.
     """
 
@@ -147,11 +152,11 @@ class Stretch(UsualRates):
         where: Ints,
         usual: Tally | None = None,
         threads: int = 1,
-        pulse: Callable[[], None] = lambda: None,
+        tell: Tell = silent,
         elsewhere: Elsewhere | None = None,
     ) -> None:
         self.units, self.where, self.n = units, where, units.n
-        self.threads, self.pulse = threads, pulse
+        self.threads, self.tell = threads, tell
         self._better: dict[tuple[int, int, bool], tuple[int, int]] = {}  # of `_fitted`
         self.few, self.shortest = parts(FEW, units), max(parts(SHORTEST, units), 2)
         self.toll = TOLL * units.span
@@ -237,14 +242,20 @@ class Stretch(UsualRates):
         """
         shortest = max(self.shortest, 1 << max(self.n // FINEST, 1).bit_length() - 1)
         changes: list[tuple[float, int, int]] = []
+        passes = 2 * max((self.n // shortest).bit_length() - 1, 0)
+        begun: collections.deque[Future[list[tuple[float, int, int]]]] = collections.deque()
+        done = itertools.count()
+
+        def finish(left: int) -> None:
+            while len(begun) > left:
+                self.tell("searching", next(done), passes)
+                changes.extend(begun.popleft().result())
+
         with ThreadPoolExecutor(self.threads) as pool:
-            begun: collections.deque[Future[list[tuple[float, int, int]]]] = collections.deque()
             for size, units in at_scales(self.units, shortest):
                 begun += [pool.submit(self._at_scale, (size, units, backward)) for backward in (False, True)]
-                while len(begun) > self.threads:  # what a scale is counted by is let go with it
-                    changes += begun.popleft().result()
-            for one in begun:
-                changes += one.result()
+                finish(self.threads)  # what a scale is counted by is let go with it
+            finish(0)
         tried: set[tuple[int, int]] = set()
         for _, start, end in sorted(changes, reverse=True):
             near = (start // max((end - start) // 2, 1), end - start)
@@ -254,7 +265,6 @@ class Stretch(UsualRates):
 
     def _at_scale(self, scale: tuple[int, Units, bool]) -> list[tuple[float, int, int]]:
         """Evidence beyond the bar, start and end of the stretch, at one scale in one direction."""
-        self.pulse()
         size, units, backward = scale
         sparse = self.rare and REFERENCE * size < self.spread
         rest = Rest(self.bands, self.usual, sparse, self.elsewhere.counts, self.elsewhere.votes, self.prior)
@@ -288,7 +298,7 @@ class Stretch(UsualRates):
             one, two = self.between(at - near, at), self.between(at, at + near)
             path, before = np.zeros(self.n, np.int8), np.zeros(self.n, np.int8)
             for turn in range(6):
-                self.pulse()
+                self.tell("dividing", 0, 0)
                 toll = 0.0 if turn == 0 else self.toll if path.mean() < 0.5 else -self.toll
                 two_states(self.gains(0, self.n, *self.rates(one, two)), cost, toll, path)
                 if path.all() or not path.any() or (turn and np.array_equal(path, before)):

@@ -3,9 +3,10 @@
 from html import escape
 from typing import Any
 
+from ..cohorts import CohortsAudit
 from ..results import LIMITS, Audit, BoardAudit, Interval
 from ..sentences import change_seen, could_have_shown, counted, outcomes_seen, percent, place, surety
-from .drawing import Html, WrittenNumber, shell, table, timeline, visitors_figure
+from .drawing import Html, WrittenNumber, shares_figure, shell, table, timeline, visitors_figure
 
 SHOWN_ITEMS = 20
 SHOWN_BOARDS = 50
@@ -22,13 +23,14 @@ def page(audit: Audit) -> str:
     picture = "" if several else f"<h2>When</h2>{_figure(boards[0])}" if boards else ""
     left = len(named) - SHOWN_BOARDS
     more = f'<p class="soft">{left} more boards with findings: see the JSON output.</p>' if left > 0 else ""
-    head = f"{picture}{visitors_figure(audit.visitors)}{_next(audit)}{overview}{people}"
+    shared = "".join(_cohorts(role, one) for role, one in audit.cohorts.items())
+    head = f"{picture}{visitors_figure(audit.visitors)}{_next(audit)}{overview}{people}{shared}"
     body = f"{head}{parts}{more}{_reading(audit)}{_limits(audit)}"
     return shell("Audit of clicks", _verdict(audit), Html(body))
 
 
 def _verdict(audit: Audit) -> str:
-    suspect = audit.intervals or audit.n_clients
+    suspect = audit.intervals or audit.n_clients or any(one.named for one in audit.cohorts.values())
     head, mark, rest = audit.summary.partition(":" if suspect else ";")
     kind = "verdict found" if suspect else "verdict"
     return f'<p class="{kind}"><strong>{escape(head)}</strong>{mark}{escape(rest)}</p>'
@@ -48,12 +50,33 @@ def _next(audit: Audit) -> str:
         )
     if audit.n_clients:
         steps.append("Check the clients below by what clicks do not show: addresses, agents, payments.")
+    if any(one.named for one in audit.cohorts.values()):
+        steps.append("Check the clients of the groups below: what they share, and what clicks do not show.")
     if audit.changes:
         steps.append("Some changes need no false clicks; they are listed with each board and not counted as suspect.")
     if not steps:
         steps.append(f"Nothing, unless an attack smaller than this would matter: {escape(could_have_shown(audit))}")
     notes = "".join(f"<li>{escape(note)}</li>" for note in audit.notes)
     return f"<h2>What to do next</h2><ul>{''.join(f'<li>{step}</li>' for step in steps)}{notes}</ul>"
+
+
+def _cohorts(role: str, seen: CohortsAudit) -> str:
+    """What clients share: how its shares moved, and who together stands out."""
+    name = role.replace("_", " ")
+    shares = seen.shares
+    counts = ", ".join(f"{one}: {n:,}" for one, n in zip(shares["columns"], shares["counts"], strict=True))
+    words = f"Shares of impressions by {name} over time"
+    figure = shares_figure(shares["columns"], shares["points"], words, f"{words}. {counts}.")
+    rows = [
+        (str(one.value), one.clients, one.reason, WrittenNumber(f"{one.score:,.1f}"), one.impressions, one.clicks)
+        for one in seen.named[:SHOWN_ITEMS]
+    ]
+    note = (
+        f"Of {seen.judged:,} judged, {len(seen.named):,} stand out: their clients, each too rare to be judged alone, "
+        "together click unlike all others. The first impressions of each client are counted. Not counted as suspect."
+    )
+    found = table([name, "clients", "why", "score", "impressions", "clicks"], rows, note) if rows else ""
+    return f"<h2>By {escape(name)}</h2>{figure}{found}{f'<p>{escape(seen.note)}</p>' if seen.note else ''}"
 
 
 def _boards(boards: list[BoardAudit]) -> str:

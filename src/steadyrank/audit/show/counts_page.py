@@ -5,9 +5,10 @@ from typing import Any
 
 from ..counts import LIMITS, CountsAudit, CountsInterval
 from ..sentences import percent, place_in_time, surety
-from .drawing import Html, WrittenNumber, axes, line, round_up, shell, table, visitors_figure
+from .drawing import Html, WrittenNumber, axes, line, round_up, shares_figure, shell, table, visitors_figure
 
 SHOWN = 20  # rows of a table
+DRAWN = 5  # items whose shares are drawn
 WHY = {
     "people": "regular senders show it, too: a release, a campaign, a front page",
     "fades": "it faded, as news and releases do",
@@ -28,7 +29,9 @@ def page(audit: CountsAudit) -> str:
     kind = "verdict found" if suspect else "verdict"
     verdict = f'<p class="{kind}"><strong>{escape(head)}</strong>{mark}{escape(rest)}</p>'
     parts = (_intervals, _senders, _counts, _trending, _changes, _reading)
-    body = f"{_figure(audit)}{visitors_figure(audit.visitors)}{''.join(part(audit) for part in parts)}"
+    body = (
+        f"{_figure(audit)}{_shares(audit)}{visitors_figure(audit.visitors)}{''.join(part(audit) for part in parts)}"
+    )
     return shell("Audit of counts", verdict, Html(body))
 
 
@@ -42,6 +45,13 @@ def _figure(audit: CountsAudit) -> str:
         f"<h2>When</h2><figure>{axes(top, audit.ticks, words)}{lines}</svg><figcaption>Events over time (orange) and "
         "those that are not suspect (blue), which lie on each other where nothing is.</figcaption></figure>"
     )
+
+
+def _shares(audit: CountsAudit) -> str:
+    """How the shares of the first items moved; those of all items are one."""
+    words = "Shares of events over time, of the items with most events"
+    first = audit.shares["columns"][:-1][:DRAWN]
+    return f"<h2>Shares</h2>{shares_figure(first, audit.shares['points'], words, f'{words}.')}"
 
 
 def _intervals(audit: CountsAudit) -> str:

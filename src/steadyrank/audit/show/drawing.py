@@ -128,21 +128,39 @@ def visitors_figure(visitors: dict[str, Any] | None) -> str:
     """People, suspects and declared agents over time, as shares of all who came; nothing where they are not known."""
     if visitors is None:
         return ""
-    totals = [max(sum(counts), 1) for counts in visitors["points"]]
-    n = len(totals)
-    styles = (("var(--mark)", ""), ("var(--band)", "8 4"), ("var(--up)", "2 4"), ("var(--soft)", "6 2 2 2"))
-    lines = legend = ""
-    for i, (name, style) in enumerate(zip(visitors["columns"], styles, strict=True)):
-        shares = [((j + 0.5) / n, counts[i] / totals[j]) for j, counts in enumerate(visitors["points"])]
-        lines += line(shares, 1.0, *style)
-        x, height = 0.02 + 0.2 * i, 0.55
-        legend += line([(x, height), (x + 0.05, height)], 1.0, *style)
-        legend += f'<text x="{x_of(x + 0.06):.1f}" y="{y_of(height, 1.0) + 4:.1f}">{escape(name)}</text>'
-    words = "Shares of people, suspects, AI agents and crawlers over time"
-    drawn = f"{axes(1.0, [(0.0, 'first'), (1.0, 'last')], words)}{lines}{legend}</svg>"
     counts = ", ".join(f"{name}: {count:,}" for name, count in visitors["counts"].items())
+    words = "Shares of people, suspects, AI agents and crawlers over time"
     caption = f"{words}, by the list of {visitors['list']}. {counts}."
-    return f"<h2>Who came</h2><figure>{drawn}<figcaption>{escape(caption)}</figcaption></figure>"
+    return f"<h2>Who came</h2>{shares_figure(visitors['columns'], visitors['points'], words, caption)}"
+
+
+_STYLES = (
+    ("var(--mark)", ""),
+    ("var(--band)", "8 4"),
+    ("var(--up)", "2 4"),
+    ("var(--soft)", "6 2 2 2"),
+    ("var(--ink)", "1 3"),
+)
+_NAME = 18  # letters of a name in a legend
+
+
+def shares_figure(columns: Sequence[str], points: list[list[int]], words: str, caption: str) -> str:
+    """How shares moved along time: a line a column, of the first five; `points`: counts of all columns."""
+    totals = [max(sum(counts), 1) for counts in points]
+    shares = [
+        [((j + 0.5) / len(points), counts[i] / totals[j]) for j, counts in enumerate(points)]
+        for i in range(min(len(columns), len(_STYLES)))
+    ]
+    top = min(round_up(max(share for of in shares for _, share in of)), 1.0)
+    lines = legend = ""
+    for i, (name, of, style) in enumerate(zip(columns, shares, _STYLES, strict=False)):
+        lines += line(of, top, *style)
+        x, height = 0.02 + 0.2 * i, 0.55 * top
+        legend += line([(x, height), (x + 0.03, height)], top, *style)
+        short = name if len(name) <= _NAME else f"{name[: _NAME - 3]}..."
+        legend += f'<text x="{x_of(x + 0.035):.1f}" y="{y_of(height, top) + 4:.1f}">{escape(short)}</text>'
+    drawn = f"{axes(top, [(0.0, 'first'), (1.0, 'last')], words)}{lines}{legend}</svg>"
+    return f"<figure>{drawn}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
 def timeline(board: BoardAudit) -> str:

@@ -39,7 +39,8 @@ def announcing(what: str, clock: Callable[[], float] = time.monotonic) -> Iterat
             began.append(clock())
         if not said and clock() - began[0] > _SILENT:
             said.append(what)
-            sys.stderr.write(f"steadyrank: compiling {what}, once on this machine: up to a minute ...\n")
+            clear = "\r\x1b[K" if sys.stderr.isatty() else ""  # of progress that is shown there
+            sys.stderr.write(f"{clear}steadyrank: compiling {what}, once on this machine: up to a minute ...\n")
             sys.stderr.flush()
 
     try:

@@ -1,0 +1,94 @@
+"""Clients who share a network: honest networks that are blamed, and bots of few visits each that are found.
+
+    python bench/audit_cohorts.py --logs 40
+
+prints shares with intervals of 95 % (Wilson 1927). Each log has 20,000 impressions of 4,000 people in 300 networks
+(`planted_logs`, `networked`), of which some click more and some less than others. Bots have 4 visits each, all over
+the log, and share a network that nobody else has.
+"""
+
+import argparse
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from audit_counts import told
+from planted_logs import BOTS, Array, Log, attacked, honest, world
+
+import steadyrank as sr
+
+FIRST_SEED = 1_000  # thresholds were chosen on others
+N, PEOPLE, NETWORKS, VISITS = 20_000, 4_000, 300, 4
+THEIRS = "198.51.100.0/24"  # the network of bots
+KINDS = ("honest", "promote", "silent", "top")
+
+
+class Outcome(NamedTuple):
+    """What became of one log."""
+
+    judged: int  # networks
+    blamed: int  # honest ones named
+    found: bool  # the bots' network is named
+    bots: int  # bots named by themselves
+
+
+def networked(log: Log, rng: np.random.Generator) -> tuple[Log, Array]:
+    """A log with fewer clicks in some networks than in others, and the network of each row.
+
+    Sizes have a heavy tail; a network's clicks are kept with a chance of its own, and a third of the networks hardly
+    look below the third place, as on small screens.
+    """
+    share = 1.0 / np.arange(1.0, NETWORKS + 1)
+    home = rng.choice(NETWORKS, PEOPLE, p=share / share.sum())
+    of = home[log.client % PEOPLE]
+    kept = rng.beta(8.0, 2.0, NETWORKS)[of]
+    small = (rng.random(NETWORKS) < 1 / 3)[of]
+    bits = log.bits & (rng.random(log.bits.shape) < kept[:, None])
+    bits[:, 3:] &= ~small[:, None] | (rng.random(bits[:, 3:].shape) < 0.3)
+    return Log(log.lists, bits, log.time, log.client, log.false), np.array([f"network {k}" for k in of.tolist()])
+
+
+def log_of(kind: str, bots: int, seed: int) -> tuple[Log, Array]:
+    """One log, and the network of each row."""
+    rng = np.random.default_rng([11, seed])
+    base = honest(world(rng, clients=PEOPLE), N, rng)
+    log, network = networked(base, rng)
+    if kind == "honest":
+        return log, network
+    names = dict(zip(log.client.tolist(), network.tolist(), strict=True))
+    both = attacked(log, kind, bots * VISITS, rng, spread="even", bots=bots)
+    return both, np.array([names.get(client, THEIRS) for client in both.client.tolist()])
+
+
+def judge(log: Log, network: Array) -> Outcome:
+    """Audit a log and compare."""
+    found = sr.audit(log.frame().with_columns(pl.Series("net", network)), network="net")
+    cohorts = found.cohorts["network"]
+    named = {one.value for one in cohorts.named}
+    bots = sum(one.client >= BOTS for one in found.clients)
+    return Outcome(cohorts.judged, len(named - {THEIRS}), THEIRS in named, bots)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--logs", type=int, default=10, help="logs of each kind (10)")
+    parser.add_argument("--bots", type=int, nargs="*", default=[300, 30], help="how many share a network (300 30)")
+    parser.add_argument("--kinds", nargs="*", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
+    options = parser.parse_args()
+    judged = blamed = 0
+    for kind in options.kinds:
+        for bots in options.bots if kind != "honest" else [0]:
+            seeds = range(options.first_seed, options.first_seed + options.logs)
+            outcomes = [judge(*log_of(kind, bots, seed)) for seed in seeds]
+            judged += sum(one.judged for one in outcomes)
+            blamed += sum(one.blamed for one in outcomes)
+            if bots:
+                by_self = sum(one.bots for one in outcomes) / bots / options.logs
+                hits = told(sum(one.found for one in outcomes), options.logs)
+                print(f"{bots} bots of {VISITS} visits, {kind}: {hits}; {by_self:.0%} named by themselves")
+    print(f"honest networks named: {blamed:,} of {judged:,}")
+
+
+if __name__ == "__main__":
+    main()

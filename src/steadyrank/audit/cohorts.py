@@ -1,0 +1,58 @@
+"""What clients have in common (user agent, network, referrer): shares over time, and who together stands out."""
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ..click_logs.click_log import ClickLog
+from ..click_logs.looks import Impressions
+from ..core.arrays import Bools
+from .detect import cohorts as detect
+from .detect.cohorts import SuspectCohort, odd_cohorts
+from .over_time import over_time
+from .results import Audit
+
+DRAWN = 4  # values, those with most impressions, whose shares are told over time; all others are one
+
+
+@dataclass(frozen=True)
+class CohortsAudit:
+    """What a log shows of one thing that clients have in common."""
+
+    judged: int  # cohorts with clients enough
+    named: list[SuspectCohort]
+    shares: dict[str, Any]  # impressions along time, by the most frequent values: `over_time`
+    note: str = ""  # why nobody is judged
+
+    def as_dict(self) -> dict[str, Any]:
+        """For machines."""
+        return asdict(self)
+
+
+def cohorts_told(log: ClickLog, shown: Impressions, items: list[Any], suspect: Bools) -> dict[str, CohortsAudit]:
+    """By role, such as network. `shown`: impressions of all boards as one; `suspect`: bool[n], suspect anyway."""
+    told = {}
+    for role, (values, of) in log.cohorts.items():
+        judged, named = 0, list[SuspectCohort]()
+        note = "No column says who: what clients share is not judged; name one with --client."
+        if log.client is not None:
+            judged, named = odd_cohorts(shown, log.client, len(log.clients), of, values, items, suspect)
+            note = "" if judged >= detect.COHORTS else _too_few(role, judged)
+        told[role] = CohortsAudit(judged, named, over_time(log, values, of, DRAWN), note)
+    return told
+
+
+def with_cohorts(audit: Audit, cohorts: dict[str, CohortsAudit]) -> Audit:
+    """An audit that tells of them, in its summary too."""
+    named = [f"{role.replace('_', ' ')} {one.named[0].value}" for role, one in cohorts.items() if one.named]
+    more = sum(len(one.named) for one in cohorts.values()) - len(named)
+    others = f" and {more:,} more" if more else ""
+    words = f" Clients of {', '.join(named)}{others} click alike, unlike all others." if named else ""
+    return replace(audit, cohorts=cohorts, summary=audit.summary + words)
+
+
+def _too_few(role: str, judged: int) -> str:
+    return (
+        f"{judged:,} values of {role.replace('_', ' ')} have {detect.CLIENTS} clients or more, and at most "
+        f"{detect.MOST:.0%} of what can be judged: fewer than {detect.COHORTS}, which would say how much honest ones "
+        "differ, so none is judged."
+    )

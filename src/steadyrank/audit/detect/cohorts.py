@@ -1,0 +1,114 @@
+"""Clients who have something in common, such as a network, and together click unlike all others.
+
+A client of four visits can hardly be judged, and three hundred of them can. So the tests of clients are asked of
+cohorts: all that a cohort's clients were shown and clicked, as if one client had done it, against the spread that the
+log's own cohorts have. Each client says the same: of one with many impressions the first ROWS count, so that a
+cohort is not what its busiest client is, and it must stand out without the client who clicks most, too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...click_logs import mapped
+from ...click_logs.looks import Impressions, ItemNumbers, blocks
+from ...core.arrays import Bools, Ints
+from .clients import SuspectClient, stand_out
+
+ROWS = 10  # impressions of a client that count for its cohort
+CLIENTS = 5  # of a cohort that is judged, at least
+COHORTS = 20  # that are judged, at least: fewer do not say how much honest ones differ
+MOST = 0.2  # share of these impressions that a cohort has at most: one that is larger says itself what is usual
+SURE = 0.99  # least certainty of one that is named: all its clients are blamed together
+
+
+@dataclass(frozen=True)
+class SuspectCohort:
+    """A cohort that stands out. Its counts are of the impressions that were judged."""
+
+    value: Any  # as it stands in the log
+    clients: int
+    impressions: int
+    clicks: int
+    expected_clicks: float
+    certainty: float
+    score: float  # as of a `SuspectClient`
+    effect: float
+    reason: str
+
+
+def odd_cohorts(
+    impressions: Impressions,
+    client: ItemNumbers,
+    n_clients: int,
+    cohort: ItemNumbers,
+    values: list[Any],
+    items: Sequence[Any],
+    apart: Bools,
+) -> tuple[int, list[SuspectCohort]]:
+    """How many cohorts are judged, and which stand out, the clearest first; nobody is where too few can be judged.
+
+    `cohort`: the number of each impression's, -1 where it is not known. `apart`: impressions that are suspect anyway,
+    in suspect intervals or of clients that stand out by themselves; they are not asked. O(looks log looks).
+    """
+    pooled = _pooled(client, n_clients, cohort, apart)
+    unasked = pooled < 0
+    rows = np.bincount(pooled[~unasked], minlength=len(values))
+    pairs = np.unique(pooled[~unasked].astype(np.int64) * n_clients + client[~unasked])
+    clients: Ints = np.bincount(pairs // n_clients, minlength=len(values))
+    judged = (clients >= CLIENTS) & (rows <= MOST * rows.sum())
+    count = int(np.count_nonzero(judged))
+    if count < COHORTS:
+        return count, []
+    pooled[~np.append(judged, False)[pooled]] = -1  # the last is that of nobody
+
+    def named() -> dict[Any, SuspectClient]:
+        found = stand_out(impressions, pooled, values, list(items), unasked)
+        return {one.client: one for one in found.listed if one.certainty >= SURE}
+
+    first = named()
+    number = {value: c for c, value in enumerate(values)}
+    clicks = impressions.clicks()
+    for value in first:
+        mine = pooled == number[value]
+        busiest = int(np.bincount(client[mine], clicks[mine]).argmax())
+        pooled[mine & (client == busiest)] = -1
+    again = named() if first else {}
+    return count, [_told(one, int(clients[number[value]])) for value, one in first.items() if value in again]
+
+
+def _pooled(client: ItemNumbers, n_clients: int, cohort: ItemNumbers, apart: Bools) -> ItemNumbers:
+    """The cohort of each impression that counts for one: the first ROWS of each client, of those that are not apart.
+
+    -1 of all others.
+    """
+    before: Ints = np.zeros(n_clients, np.int64)
+    pooled: ItemNumbers = mapped.empty(client.size, np.int32)
+    for some in blocks(client.size):
+        who, of = client[some], cohort[some]
+        asked = np.flatnonzero((who >= 0) & (of >= 0) & ~apart[some])
+        asked = asked[np.argsort(who[asked], kind="stable")]
+        ordered = who[asked]
+        turn = before[ordered] + np.arange(asked.size) - np.searchsorted(ordered, ordered)
+        before += np.bincount(ordered, minlength=n_clients)
+        part = np.full(who.size, -1, np.int32)
+        counted = asked[turn < ROWS]
+        part[counted] = of[counted]
+        pooled[some] = part
+    return pooled
+
+
+def _told(one: SuspectClient, clients: int) -> SuspectCohort:
+    return SuspectCohort(
+        value=one.client,
+        clients=clients,
+        impressions=one.impressions,
+        clicks=one.clicks,
+        expected_clicks=one.expected_clicks,
+        certainty=one.certainty,
+        score=one.score,
+        effect=one.effect,
+        reason=one.reason,
+    )

@@ -1,0 +1,32 @@
+"""Shares along time of what is most frequent: of items, or of values that clients share."""
+
+from typing import Any
+
+import numpy as np
+
+from ..click_logs.agents import POINTS
+from ..click_logs.click_log import ClickLog
+from ..click_logs.looks import ItemNumbers, blocks
+from ..core.arrays import Ints
+
+OTHERS = "all others"
+
+
+def over_time(log: ClickLog, values: list[Any], of: ItemNumbers, most: int) -> dict[str, Any]:
+    """Counts of the `most` frequent values and of all others, in all and at POINTS points along time.
+
+    `of`: the number of each impression's value, -1 where it is not known, which is among the others. For machines
+    and for the page. O(impressions).
+    """
+    counts: Ints = np.bincount(of[of >= 0], minlength=len(values))
+    often = np.argsort(-counts, kind="stable")[:most]
+    column: Ints = np.full(len(values) + 1, often.size, np.int64)  # the last is that of -1
+    column[often] = np.arange(often.size)
+    when = log.row if log.time is None else log.time
+    first, last = float(when.min()), float(when.max())
+    table = np.zeros((POINTS, often.size + 1), np.int64)
+    for some in blocks(of.size):
+        place = ((when[some] - first) / max(last - first, 1e-9) * POINTS).astype(np.int64)
+        np.add.at(table, (np.clip(place, 0, POINTS - 1), column[of[some]]), 1)
+    names = [*(str(values[k]) for k in often.tolist()), OTHERS]
+    return {"columns": names, "counts": table.sum(axis=0).tolist(), "points": table.tolist()}

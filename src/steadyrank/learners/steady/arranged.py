@@ -8,6 +8,7 @@ from ...core.contract import Visit, view_of
 from ...core.segments import row, segment_at
 from .attention import note_looks
 from .regimes import CURRENT
+from .revisit import ITEM, TRIED
 from .steady_rank import SteadyRank
 from .steady_rank_segments import SteadyRankSegments
 
@@ -52,9 +53,12 @@ def note_arranged(learner: Any, visit: Visit, before: int, ranking: Ints, note: 
     if one is None:
         return
     size = ranking.size
-    if size < before and isinstance(learner, SteadyRank):  # what is said of a trial stands behind the list's places
-        note[size : size + 3] = note[before : before + 3].copy()
-        note[size + 3 : before + 3] = 0.0
+    if isinstance(learner, SteadyRank):  # what is said of a trial stands behind the list's places
+        said = note[before : before + 3].copy()
+        if said[TRIED] > 0.0 and said[TRIED] - 1.0 not in ranking:  # it was taken out: others are tried now
+            said[:] = -said[TRIED], one.trial.of[ITEM], 0.0
+        note[size : before + 3] = 0.0
+        note[size : size + 3] = said
     if min(one.attention.chance.tolist()) < 1.0:
         note[:size] = 0.0
         note_places(one.attention, one.posteriors, ranking, note)

@@ -156,7 +156,7 @@ def learn_answer(steady, t, ranking, note, clicks, examined):
     if note[KIND] == ANSWER and steady.looks != CASCADE:
         watch(steady.attention, ranking, clicks, examined)
     if steady.revisit > 0.0 and note[KIND] != SILENCE:
-        learn_trial(steady.trial, regimes, posteriors, ranking, note, clicks, examined, t)
+        learn_trial(steady.trial, regimes, posteriors, steady.revisit, ranking, note, clicks, examined, t)
     items, bits = stack_ints(examined), stack_bools(examined)
     n = looked_at(ranking, note, clicks, examined, t, items, bits)
     count_clicks(steady.values, items, bits, n, t)
@@ -225,7 +225,7 @@ class SteadyRank(NamedTuple):
     revisit: float
 
     live = True
-    VERSION = 12  # of the memory
+    VERSION = 13  # of the memory
 
     @classmethod
     def create(

@@ -187,6 +187,26 @@ def frontier_table(profile: str) -> Callable[[dict[str, Any]], str]:
     return table
 
 
+def frontier_of_boards(evidence: dict[str, Any]) -> str:
+    """Where other learners lose less than `SteadyRank` at the price that boards have, and which loses least."""
+    from steadyrank.service.board.checks import REVISIT
+
+    ours, lines = f"SteadyRank (revisit={REVISIT})", []
+    for world, rate in sorted({(cell["profile"], cell["rate"]) for cell in evidence["cells"]}):
+        here = {
+            cell["who"]: cell["regret"]
+            for cell in evidence["cells"]
+            if (cell["profile"], cell["rate"]) == (world, rate)
+        }
+        less = sorted(
+            (who for who in here if "SteadyRank" not in who and here[who] < here[ours]), key=here.__getitem__
+        )
+        if less:
+            others = ", ".join(f"`{who}` {here[who]:,.0f}" for who in less)
+            lines.append([f"`{world}`, {rate * 1e6:,.0f} hidden", f"{here[ours]:,.0f}", others])
+    return _markdown(["", f"`{ours}`", "others"], lines)
+
+
 def measure_leaderboard(store: Any, recipe: "Recipe") -> dict[str, Any]:
     """The standings, and microseconds of a round, timed here."""
     from steadyrank.evaluation.lab.runner import microseconds
@@ -452,6 +472,7 @@ BLOCKS = {
     "headline-sentence": Block("headline", headline_sentence, signed=False),
     "frontier-yelp": Block("frontier", frontier_table("yelp-pizza"), signed=False),
     "frontier-movielens": Block("frontier", frontier_table("movielens")),
+    "frontier-boards": Block("frontier", frontier_of_boards, signed=False),
     "leaderboard": Block("leaderboard", leaderboard_table),
     "leaderboard-families": Block("leaderboard", leaderboard_families),
     "schedules": Block("schedules", schedules_table),
@@ -571,6 +592,8 @@ def renew(names: list[str], folder: pathlib.Path, on: str, part: tuple[int, int]
             run_shown(undecided(store, _recipe("reproduce").plan()), store, bars, on=on)
         for name in names:
             if bench := _recipe(name).bench:
+                if on != "local":  # a cluster is sent the package alone
+                    sys.stdout.write(f"{name}: bench/{bench}.py runs on this machine, not on {on}\n")
                 module = _bench(bench)
                 module.run(folder / name, _recipe(name).seeds, module.VARIANTS, part)
         if whole:

@@ -191,7 +191,7 @@ def learn_window(steady, t):
 
 
 class SteadyRank(NamedTuple):
-    """Learns from clicks of which an unknown part is false, at no cost when none is (ours: docs/steadyrank.md).
+    """Learns from clicks of which an unknown part is false (ours: docs/steadyrank.md).
 
     An attack is an event in time that touches many items at once. Feedback that the past does not explain opens a new
     regime, or takes up a stored one; what was learnt in each is kept apart. The list is drawn by Thompson sampling

@@ -187,6 +187,22 @@ def frontier_table(profile: str) -> Callable[[dict[str, Any]], str]:
     return table
 
 
+def measure_recovery(store: Any, recipe: "Recipe") -> dict[str, Any]:
+    """What is lost in the last quarter of the rounds, long after an attack."""
+    from steadyrank.evaluation.report.tables import last_quarters
+    from steadyrank.evaluation.studies.recovery import PRICE_OF
+
+    return {"cells": last_quarters(store.load(recipe.jobs()), PRICE_OF)}
+
+
+def recovery_table(evidence: dict[str, Any]) -> str:
+    """What is lost in the last quarter of the rounds and what may be: an attack a row."""
+    from steadyrank.evaluation.report.tables import by_price
+
+    table = by_price(evidence["cells"])
+    return _markdown([name.replace("=0.0)", "=0)") for name in table.columns], [list(row) for row in table.rows()])
+
+
 def frontier_of_boards(evidence: dict[str, Any]) -> str:
     """Where other learners lose less than `SteadyRank` at the price that boards have, and which loses least."""
     from steadyrank.service.board.checks import REVISIT
@@ -304,6 +320,7 @@ RECIPES = {
     "leaderboard": Recipe(("leaderboard",), 20, measure_leaderboard, "steadyrank leaderboard"),
     "own-settings": _study("own-settings", 20, measure_finals),
     "readings": _study("readings", 20, measure_finals),
+    "recovery": _study("recovery", 20, measure_recovery),
     "reproduce": Recipe((), 3, measure_reproduce),
     "schedules": _study("schedules", 20, measure_finals),
 }
@@ -473,6 +490,7 @@ BLOCKS = {
     "frontier-yelp": Block("frontier", frontier_table("yelp-pizza"), signed=False),
     "frontier-movielens": Block("frontier", frontier_table("movielens")),
     "frontier-boards": Block("frontier", frontier_of_boards, signed=False),
+    "recovery": Block("recovery", recovery_table),
     "leaderboard": Block("leaderboard", leaderboard_table),
     "leaderboard-families": Block("leaderboard", leaderboard_families),
     "schedules": Block("schedules", schedules_table),

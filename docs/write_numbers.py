@@ -200,7 +200,8 @@ def recovery_table(evidence: dict[str, Any]) -> str:
     from steadyrank.evaluation.report.tables import by_price
 
     table = by_price(evidence["cells"])
-    return _markdown([name.replace("=0.0)", "=0)") for name in table.columns], [list(row) for row in table.rows()])
+    heads = [name.replace("=0.0)", "=0)").replace(" may", ", may be") for name in table.columns]
+    return _markdown(heads, [list(row) for row in table.rows()])
 
 
 def frontier_of_boards(evidence: dict[str, Any]) -> str:

@@ -236,6 +236,17 @@ def test_steady_rank_has_the_least_regret_on_the_frontier(numbers):
         assert min(here, key=lambda cell: cell["regret"])["who"].startswith("SteadyRank"), point
 
 
+def test_lists_recover_from_attacks_that_ended(numbers):
+    """As docs/steadyrank-measured.md says: at the price of boards but for one attack; without, not from `Demote`."""
+    cells = numbers.load_evidence()["recovery"]["cells"]
+    late = {(c["who"], c["profile"], c["adversary"], c["visits"]) for c in cells if c["lost"] > c["may"]}
+    board = {cell for cell in late if "0.001" in cell[0]}
+    assert board == {("SteadyRank (revisit=0.001)", "movielens", "Demote", 100)}
+    assert {cell[1:] for cell in late - board} >= {
+        (world, "Demote", visits) for world in ("movielens", "yelp-pizza") for visits in (60, 100)
+    }
+
+
 def test_the_page_names_all_that_can_be_measured_anew(numbers):
     text = (ROOT / "docs" / "reproducing.md").read_text(encoding="utf-8")
     (first, others), *_ = re.findall(r"^make evidence ONLY=([a-z-]+) +# or (.*)$", text, re.MULTILINE)

@@ -80,7 +80,8 @@ def regret(seeds):
         f"\none attack of 6,000 rounds after 20,000, {seeds} seeds: loss a round and its bound, and the loss after it"
     )
     print(f"{'':<38}{'':>16}{'before':>9}{'attack':>8}{'bound':>8}{'500 after':>11}{'then':>8}{'CascadeTS':>11}")
-    weight = 0.5 * (1 - (end - start + 50) / start)
+    created = SteadyRank.create(Problem(10, 10))
+    weight = (1 - created.insurance) * created.caution * (1 - (end - start + created.window) / start)
     for name, attraction in unsaturated():
         bound = min(1.0, 1 / (weight * (1 + 10 * np.sort(attraction)[-10])))
         for attack in ("PrefixFlip", "FakeUser", "Swap"):

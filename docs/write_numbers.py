@@ -187,6 +187,43 @@ def frontier_table(profile: str) -> Callable[[dict[str, Any]], str]:
     return table
 
 
+def measure_recovery(store: Any, recipe: "Recipe") -> dict[str, Any]:
+    """What is lost in the last quarter of the rounds, long after an attack."""
+    from steadyrank.evaluation.report.tables import last_quarters
+    from steadyrank.evaluation.studies.recovery import PRICE_OF
+
+    return {"cells": last_quarters(store.load(recipe.jobs()), PRICE_OF)}
+
+
+def recovery_table(evidence: dict[str, Any]) -> str:
+    """What is lost in the last quarter of the rounds and what may be: an attack a row."""
+    from steadyrank.evaluation.report.tables import by_price
+
+    table = by_price(evidence["cells"])
+    heads = [name.replace("=0.0)", "=0)").replace(" may", ", may be") for name in table.columns]
+    return _markdown(heads, [list(row) for row in table.rows()])
+
+
+def frontier_of_boards(evidence: dict[str, Any]) -> str:
+    """Where other learners lose less than `SteadyRank` at the price that boards have, and which loses least."""
+    from steadyrank.service.board.checks import REVISIT
+
+    ours, lines = f"SteadyRank (revisit={REVISIT})", []
+    for world, rate in sorted({(cell["profile"], cell["rate"]) for cell in evidence["cells"]}):
+        here = {
+            cell["who"]: cell["regret"]
+            for cell in evidence["cells"]
+            if (cell["profile"], cell["rate"]) == (world, rate)
+        }
+        less = sorted(
+            (who for who in here if "SteadyRank" not in who and here[who] < here[ours]), key=here.__getitem__
+        )
+        if less:
+            others = ", ".join(f"`{who}` {here[who]:,.0f}" for who in less)
+            lines.append([f"`{world}`, {rate * 1e6:,.0f} hidden", f"{here[ours]:,.0f}", others])
+    return _markdown(["", f"`{ours}`", "others"], lines)
+
+
 def measure_leaderboard(store: Any, recipe: "Recipe") -> dict[str, Any]:
     """The standings, and microseconds of a round, timed here."""
     from steadyrank.evaluation.lab.runner import microseconds
@@ -284,6 +321,7 @@ RECIPES = {
     "leaderboard": Recipe(("leaderboard",), 20, measure_leaderboard, "steadyrank leaderboard"),
     "own-settings": _study("own-settings", 20, measure_finals),
     "readings": _study("readings", 20, measure_finals),
+    "recovery": _study("recovery", 20, measure_recovery),
     "reproduce": Recipe((), 3, measure_reproduce),
     "schedules": _study("schedules", 20, measure_finals),
 }
@@ -452,6 +490,8 @@ BLOCKS = {
     "headline-sentence": Block("headline", headline_sentence, signed=False),
     "frontier-yelp": Block("frontier", frontier_table("yelp-pizza"), signed=False),
     "frontier-movielens": Block("frontier", frontier_table("movielens")),
+    "frontier-boards": Block("frontier", frontier_of_boards, signed=False),
+    "recovery": Block("recovery", recovery_table),
     "leaderboard": Block("leaderboard", leaderboard_table),
     "leaderboard-families": Block("leaderboard", leaderboard_families),
     "schedules": Block("schedules", schedules_table),
@@ -571,6 +611,8 @@ def renew(names: list[str], folder: pathlib.Path, on: str, part: tuple[int, int]
             run_shown(undecided(store, _recipe("reproduce").plan()), store, bars, on=on)
         for name in names:
             if bench := _recipe(name).bench:
+                if on != "local":  # a cluster is sent the package alone
+                    sys.stdout.write(f"{name}: bench/{bench}.py runs on this machine, not on {on}\n")
                 module = _bench(bench)
                 module.run(folder / name, _recipe(name).seeds, module.VARIANTS, part)
         if whole:

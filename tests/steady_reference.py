@@ -185,6 +185,7 @@ class Steady:
         self.lost = {}  # looks without a click that were none after all: {(regime, item): how many}
         self.revisit, self.spent, self.trial = revisit, 0.0, Trial(0)
         self.tried = {}  # by round: the item on trial, and what is worth a place, and the cost
+        self.in_vain = {}  # by round: the item on trial, and the last one that was looked at, where nobody was found
         self.since = {}  # by item: the first round of which anything counts
         self.refuted = {}  # looks and clicks that no longer count: {(regime, whether answers, item): [looks, clicks]}
 
@@ -244,11 +245,12 @@ class Steady:
     def with_trial(self, t, best, allowed, rng):
         """The list, perhaps with a dropped item for its last one: first where all places are looked at, else last."""
         learnt = len([r for r in self.rounds if r[3] != SILENCE])
-        if self.revisit == 0 or len(best) < 2 or rng.random() * 2 >= self.revisit * learnt - self.spent:
+        owed = self.revisit * learnt - self.spent
+        if self.revisit == 0 or len(best) < 2 or rng.random() * 2 >= owed:
             return best
         worth = max(self.mean(best[-2]), self.mean(best[-1]))
-        first = self.trial.item + (self.trial.evidence <= 0)
-        for k in (i % self.n_items for i in range(first, self.trial.item + self.n_items)):
+        first, end = self.trial.item + (self.trial.evidence <= 0), self.trial.item + min(64, self.n_items)
+        for k in (i % self.n_items for i in range(first, end)):
             if allowed[k] and k not in best and self.mean(k) < worth:
                 cost = max(self.mean(best[-1]) - self.mean(k), 0)
                 if not self.attention.goes_on() and (self.attention.chance == 1).all():
@@ -256,14 +258,24 @@ class Steady:
                     return [k, *best[:-1]]
                 self.tried[t] = k, worth, max(cost, 0.02)
                 return [*best[:-1], k]
+        if owed >= 2:
+            self.in_vain[t] = self.trial.item, (end - 1) % self.n_items
         return best
 
+    def spend(self, cost):
+        learnt = len([r for r in self.rounds if r[3] != SILENCE])
+        self.spent = max(self.spent + cost, self.revisit * learnt - 4)
+
     def hear_trial(self, t, ranking, clicks, examined):
+        if t in self.in_vain:
+            before, last = self.in_vain[t]
+            self.trial = Trial(last) if self.trial.item == before else self.trial
+            self.spend(0)
         k, worth, cost = self.tried.get(t, (None, 0, 0))
         if k not in list(ranking[:examined]):
             return
         bit, mean = int(clicks[list(ranking).index(k)]), self.mean(k)
-        self.spent += cost
+        self.spend(cost)
         if k != self.trial.item:
             self.trial = Trial(k)
         self.trial.bits.append(bit)

@@ -3,6 +3,8 @@
 import importlib.util
 import json
 import pathlib
+import re
+import types
 
 import polars as pl
 import pytest
@@ -263,6 +265,23 @@ def test_steady_rank_has_the_least_regret_on_the_frontier(numbers):
         assert min(here, key=lambda cell: cell["regret"])["who"].startswith("SteadyRank"), point
 
 
+def test_lists_recover_from_attacks_that_ended(numbers):
+    """As docs/steadyrank-measured.md says: at the price of boards but for one attack; without, not from `Demote`."""
+    cells = numbers.load_evidence()["recovery"]["cells"]
+    late = {(c["who"], c["profile"], c["adversary"], c["visits"]) for c in cells if c["lost"] > c["may"]}
+    board = {cell for cell in late if "0.001" in cell[0]}
+    assert board == {("SteadyRank (revisit=0.001)", "movielens", "Demote", 100)}
+    assert {cell[1:] for cell in late - board} >= {
+        (world, "Demote", visits) for world in ("movielens", "yelp-pizza") for visits in (60, 100)
+    }
+
+
+def test_the_page_names_all_that_can_be_measured_anew(numbers):
+    text = (ROOT / "docs" / "reproducing.md").read_text(encoding="utf-8")
+    (first, others), *_ = re.findall(r"^make evidence ONLY=([a-z-]+) +# or (.*)$", text, re.MULTILINE)
+    assert sorted([first, *others.split(", ")]) == sorted(numbers.RECIPES)
+
+
 def test_another_version_is_noticed(numbers):
     of = {"learners": {"FTRL": "a", "PIE": "b"}, "world": {"Cascade": "c", "play": "d"}}
     assert numbers.changed(of, of) == []
@@ -356,6 +375,18 @@ def test_evidence_is_renewed_in_parts_and_only_where_cells_are_missing(numbers, 
     with pytest.raises(SystemExit):
         numbers.main(["renew", "--part", "3/2"])
     assert "must be K/N with K from 1 to N, such as 3/16, not '3/2'" in capsys.readouterr().err
+
+
+def test_what_a_bench_measures_runs_here_and_says_so(numbers, tmp_path, monkeypatch, capsys):
+    ran = []
+    bench = types.SimpleNamespace(VARIANTS=["a"], run=lambda *given: ran.append(given))
+    monkeypatch.setattr(numbers, "_bench", lambda name: bench)
+    monkeypatch.setattr(numbers, "RECIPES", {"parts": numbers.Recipe((), 3, dict, "python bench/b.py", bench="b")})
+    monkeypatch.setattr("steadyrank.cli.reproduce.run_shown", lambda *jobs, **where: None)
+    for on, said in (("local", ""), ("ray", "parts: bench/b.py runs on this machine, not on ray\n")):
+        numbers.renew(["parts"], tmp_path, on, (1, 2))
+        assert capsys.readouterr().out == said
+    assert ran == [(tmp_path / "parts", 3, ["a"], (1, 2))] * 2
 
 
 def test_the_leaderboard_is_written_from_evidence(numbers):

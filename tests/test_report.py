@@ -34,14 +34,14 @@ from steadyrank.evaluation.lab import cells
 from steadyrank.evaluation.lab.cells import Cell, Plan
 from steadyrank.evaluation.lab.results import CellStore, read, with_fields
 from steadyrank.evaluation.lab.runner import expand, run_job
-from steadyrank.evaluation.report import claims, exhibits, figures, finals, regret_claims, steadiness, style
+from steadyrank.evaluation.report import claims, exhibits, figures, finals, regret_claims, steadiness, style, tables
 from steadyrank.evaluation.report.page import answer
 from steadyrank.evaluation.report.paired import Difference, ahead, at_least, difference, place_of
 from steadyrank.evaluation.report.sources import MODELLED
 from steadyrank.evaluation.report.tables import by_rate, text
 from steadyrank.evaluation.report.verdicts import Claim, Outcome
 from steadyrank.evaluation.report.writing import cell_key, load, undecided, write_report
-from steadyrank.evaluation.studies import ALL, click_models, find_studies, lineup, matrix, readings
+from steadyrank.evaluation.studies import ALL, click_models, find_studies, lineup, matrix, readings, recovery
 
 SHORT = 400  # rounds where the paper has 40,000
 QUICK = Plan(2, quick=True)
@@ -907,3 +907,31 @@ def test_rates_of_some_of_a_profiles_items_say_so():
         "Final regret, 20 of the items. synthetic-spread (sigmoid(N(-2, 1.2))); FakeUser, front; lists of 5"
     )
     assert table.table.columns == ["learner", "0%", "10%"]
+
+
+def test_what_is_left_of_an_attack_beside_what_may_be():
+    """Of 400 rounds the last 100: 4 clicks with honest users, so after an attack 6, and 0.1 that trials may cost."""
+    world = {"profile": "synthetic-mid", "horizon": 400, "settings": {"revisit": 0.001}}
+    rows = pl.concat(
+        with_fields(
+            Cell("SteadyRank", rate=rate, adversary=adversary, **world),
+            pl.DataFrame({"seed": [0, 0, 0, 1, 1, 1], "mark": [200, 300, 400] * 2, "regret": regret}),
+        )
+        for rate, adversary, regret in (
+            (0.0, "PrefixFlip", [0.0, 1.0, 4.0, 0.0, 2.0, 7.0]),
+            (0.25, "Demote", [0.0, 50.0, 57.0, 0.0, 60.0, 69.0]),
+        )
+    )
+    honest, attacked = tables.last_quarters(rows, recovery.PRICE_OF)
+    assert (honest["visits"], honest["lost"], honest["rate"]) == (0, 4.0, 0.0)
+    assert (attacked["visits"], attacked["lost"], attacked["adversary"]) == (100, 8.0, "Demote")
+    assert attacked["may"] == honest["may"] == pytest.approx(6.1)
+    assert attacked["half"] == pytest.approx(12.706, abs=1e-3)  # Student's law, one degree of freedom
+    (shown,) = exhibits.show(ALL["recovery"], rows, False)
+    assert shown.table.rows() == [
+        ("synthetic-mid, honest users", "4 ± 13", "6"),
+        ("synthetic-mid, Demote, 100 visits", "8 ± 13", "6"),
+    ]
+    assert exhibits.show(ALL["recovery"], rows.filter(pl.col("mark") != 300), False) == []
+    alone = tables.last_quarters(rows.filter(pl.col("rate") > 0), recovery.PRICE_OF)
+    assert math.isnan(alone[0]["may"])

@@ -9,7 +9,7 @@ from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit
 from steadyrank.core.discovery import make
 from steadyrank.core.dispatch import call_forget, call_rank, call_update
 from steadyrank.learners.steady.regimes import CURRENT
-from steadyrank.learners.steady.revisit import COST, EVIDENCE, ITEM, SPENT, TRIED, WORTH
+from steadyrank.learners.steady.revisit import COST, EVIDENCE, FROM, ITEM, KEPT, LEAST, SPENT, STEPS, TRIED, WORTH
 from steadyrank.learners.steady.steady_rank import SteadyRank
 
 K, D, PRICE = 60, 3, 0.005
@@ -101,7 +101,7 @@ def test_a_trial_by_hand():
 
     With flat priors: half of ten looks were clicks, or none. A click of the item on trial is log(6) nats.
     """
-    learner = make(SteadyRank, Problem(4, 2), settings={"revisit": 1.0, "insurance": 0.0, "window": 1000})
+    learner = make(SteadyRank, Problem(4, 2), settings={"revisit": 0.16, "insurance": 0.0, "window": 1000})
     for t in range(1, 6):
         updated(learner, t, [0, 2], [True, False])
         updated(learner, t, [1, 3], [True, False])
@@ -141,3 +141,63 @@ def test_what_a_trial_refutes_counts_no_more():
     gone = np.zeros(2 + NOTE_EXTRA)
     call_forget(learner, Visit(5), np.array([2, 1]), gone, np.array([False, True]), 2)
     assert (looks - learner.regimes.looks[current]).tolist() == [0, 1, 0, 0]
+
+
+BOARD = 2 * STEPS + 32  # slots
+TAIL = np.arange(BOARD) < STEPS + 16  # slots in use, as after a board has doubled its capacity
+HOLE = np.abs(np.arange(BOARD) - BOARD // 2) > STEPS // 2 + 8  # slots that were not retired
+
+
+def trials_of(learner, allowed, rounds, late=0, first=1):
+    """The item on trial in each list of three; the first three allowed items are liked by half of the users.
+
+    Answers come `late`, so many rounds after the list.
+    """
+    best, mind = np.flatnonzero(allowed)[:3], np.random.default_rng(2)
+    tried, waiting = [], []
+    for t in range(first, first + rounds):
+        ranking, note = np.zeros(3, np.int64), np.zeros(3 + NOTE_EXTRA)
+        call_rank(learner, Visit(t), allowed, ranking, note, mind)
+        tried.append(int(note[3 + TRIED]) - 1)
+        waiting.append((t, ranking, [bool(k in best and mind.random() < 0.5) for k in ranking], note))
+        if len(waiting) > late:
+            updated(learner, *waiting.pop(0))
+    return tried
+
+
+@pytest.mark.parametrize("late", [0, 2])
+@pytest.mark.parametrize("allowed", [TAIL, HOLE], ids=["tail", "hole"])
+def test_trials_go_on_behind_items_that_cannot_be_tried(allowed, late):
+    """More slots than a list looks through lie behind one another: every item still has its turn."""
+    learner = make(SteadyRank, Problem(BOARD, 3), settings={"revisit": 0.02})
+    tried = trials_of(learner, allowed, 1500, late)
+    turns = np.bincount([k for k in tried[500:] if k >= 0], minlength=BOARD)
+    assert (turns[~allowed] == 0).all()
+    assert (turns[allowed][3:] >= 1).all()
+
+
+def test_a_note_moves_trials_on_once():
+    """The second list that looked through the same items in vain is heard late: others are on trial by then."""
+    learner = make(SteadyRank, Problem(BOARD, 2), settings={"revisit": 1.0})
+    for t in range(1, 6):
+        updated(learner, t, [0, 1], [True, False])
+    mind, lists = np.random.default_rng(0), []
+    while len(lists) < 2:
+        ranking, note = np.zeros(2, np.int64), np.zeros(2 + NOTE_EXTRA)
+        call_rank(learner, Visit(6), np.arange(BOARD) < 2, ranking, note, mind)
+        lists += [(ranking, note)] if note[2 + TRIED] else []
+    assert [(note[2 + TRIED], note[2 + FROM], note[2 + COST]) for _, note in lists] == [(-STEPS, 0, 0)] * 2
+    updated(learner, 6, lists[0][0], [True, False], lists[0][1])
+    assert learner.trial.of[ITEM] == STEPS - 1
+    learner.trial.of[ITEM] = 5
+    updated(learner, 7, lists[1][0], [True, False], lists[1][1])
+    assert learner.trial.of[ITEM] == 5
+
+
+def test_what_could_not_be_spent_is_not_spent_at_once():
+    """After 2,000 rounds in which there was nobody to try, no more than `KEPT` of 10 clicks are left for trials."""
+    learner = make(SteadyRank, Problem(BOARD, 3), settings={"revisit": PRICE})
+    assert max(trials_of(learner, np.arange(BOARD) < 3, 2000)) == -1
+    assert PRICE * 2000 - learner.trial.sums[SPENT] == pytest.approx(KEPT, abs=0.1)
+    tried = trials_of(learner, np.ones(BOARD, np.bool_), 1000, first=2001)
+    assert 50 < sum(k >= 0 for k in tried) < (KEPT + 1000 * PRICE) / LEAST

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import steadyrank as sr
 from steadyrank.core.contract import Visit
 from steadyrank.learners.steady.arranged import ValuedItems
+from steadyrank.learners.steady.revisit import ITEM, TRIED
 from steadyrank.live.learner_state import LearnerState
 from steadyrank.live.outcomes import Outcomes
 from steadyrank.live.ruled_list import FREE, PINNED, PUT, RuledLists
@@ -396,6 +397,23 @@ def test_the_note_of_a_list_is_that_of_its_own_places():
         expected = attention[p] * miss[p] / (1.0 - attention[p] * (1.0 - miss[p]))
         assert found.note[p] == pytest.approx(expected, abs=1e-9)
     assert state.items_at(found.ranking)[2] == "i7"
+
+
+def test_an_item_on_trial_that_a_rule_takes_out_is_passed_over():
+    """Where people look at places it stands at the last one, which is pinned; it would be tried for ever."""
+    settings = {"looks": "positions", "attention": [1.0, 0.5, 0.25, 0.125], "insurance": 0.0, "revisit": 1.0}
+    state = LearnerState(ITEMS, LENGTH, "SteadyRank", settings, 0, 0.2)
+    lists, rng, passed = RuledLists(state, {}), np.random.default_rng(0), set()
+    for t in range(1, 200):
+        found = lists.rank(sr.Rules(pins={"i7": 3}), Visit(t), None, LENGTH, rng)
+        clicks = rng.random(LENGTH) < [0.5 / (1 + k) for k in found.ranking]
+        tried = int(found.note[LENGTH + TRIED])
+        assert tried <= 0 or tried - 1 in found.ranking
+        state.learn(Visit(t), found.ranking, found.note, clicks, LENGTH, 0.0)
+        if tried < 0:
+            passed.add(-tried - 1)
+            assert state.learner.trial.of[ITEM] == -tried - 1
+    assert len(passed) > 2
 
 
 def test_rules_that_are_hard_to_keep_take_no_time_without_end(state):

@@ -9,12 +9,12 @@ import polars as pl
 
 from ..lab import cells
 from ..lab.cells import Study
-from ..studies import click_models, lineup, readings
+from ..studies import click_models, lineup, readings, recovery
 from . import figures, standings, steadiness
 from .finals import BLOCKS, PAPER, Finals, Lens, best_value, mean
 from .paired import all_of, place_of, seeds_in_words
 from .sources import world_of
-from .tables import by_rate, finals
+from .tables import by_price, by_rate, finals, last_quarters
 from .verdicts import verdict_of
 
 _BOUNDS = {  # the paper's Table 1, without and with corruption
@@ -349,6 +349,16 @@ def _standings(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     ]
 
 
+def _recovery(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
+    """What is left of attacks that ended long ago."""
+    found = last_quarters(rows, recovery.PRICE_OF)
+    if not found:
+        return []
+    text = "Regret of the last quarter of the rounds, and what it may be: 1.5 times what honest users cost, and the "
+    caption = f"{text}price of trials. {_command(study, quick, rows['seed'].n_unique())}"
+    return [Exhibit(study.name, caption, table=by_price(found))]
+
+
 _SHOWN_AS: dict[str, Callable[[Study, pl.DataFrame, bool], list[Exhibit]]] = {
     "rates": _rates,
     "frontier": _frontier,
@@ -362,4 +372,5 @@ _SHOWN_AS: dict[str, Callable[[Study, pl.DataFrame, bool], list[Exhibit]]] = {
     "attacks": _attacks,
     "looking": _looking,
     "standings": _standings,
+    "recovery": _recovery,
 }

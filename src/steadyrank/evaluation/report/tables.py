@@ -1,5 +1,9 @@
 """Results as tables, for the page, CSV and a terminal."""
 
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 import polars as pl
 
@@ -33,6 +37,48 @@ def by_rate(rows: pl.DataFrame, by: str = "rate") -> pl.DataFrame:
             column = means.setdefault(f"{100 * rate:g}%" if by == "rate" else f"{rate:,}", [])
             column.append(_with_interval(values) if values.size else "-")
     return pl.DataFrame(means)
+
+
+def last_quarters(rows: pl.DataFrame, prices: Mapping[str, float]) -> list[dict[str, Any]]:
+    """The regret of the last quarter of the rounds, half of its 95 % interval, and what it may be after an attack.
+
+    A dictionary a world, attack and learner, honest users first. It may be 1.5 times what the learner loses to honest
+    users in these rounds, and its price of them: `prices`, by learner.
+    """
+    of = ["profile", "mapping", "rate", "adversary", "who"]
+    before = rows.filter(4 * pl.col("mark") == 3 * pl.col("horizon")).select(*of, "seed", start="regret")
+    after = finals(rows).join(before, on=[*of, "seed"])
+    after = after.sort("profile", "mapping", pl.col("rate") > 0, "adversary", "rate", "who", "seed")
+    honest: dict[tuple[Any, ...], float] = {}
+    found = []
+    for key, part in after.group_by(of, maintain_order=True):
+        cell = dict(zip(of, key, strict=True))
+        values = (part["regret"] - part["start"]).to_numpy()
+        where = cell["profile"], cell["mapping"], cell["who"]
+        if cell["rate"] == 0.0:
+            honest[where] = float(values.mean())
+        rounds = part["horizon"][0]
+        found.append(
+            cell
+            | {
+                "visits": round(cell["rate"] * rounds),
+                "lost": float(values.mean()),
+                "half": float(half_width(values)),
+            }
+            | {"may": 1.5 * honest[where] + prices[cell["who"]] * rounds / 4 if where in honest else math.nan}
+        )
+    return found
+
+
+def by_price(found: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """`last_quarters` as a table: an attack a row; of each learner what it loses, and what it may."""
+    lines: dict[tuple[str, str], dict[str, str]] = {}
+    for cell in found:
+        attack = f"{cell['adversary']}, {cell['visits']} visits" if cell["visits"] else "honest users"
+        line = lines.setdefault((cell["profile"], attack), {"": f"{cell['profile']}, {attack}"})
+        line[cell["who"]] = f"{cell['lost']:,.0f} {plus_minus(cell['half'], 0)}"
+        line[f"{cell['who']} may"] = f"{cell['may']:,.0f}"
+    return pl.DataFrame(list(lines.values()))
 
 
 def text(table: pl.DataFrame) -> str:

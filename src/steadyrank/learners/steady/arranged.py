@@ -11,7 +11,7 @@ from ...core.segments import row, segment_at
 from .attention import goes_on, note_looks
 from .hedge import view_of_regime, weigh_views
 from .regimes import CURRENT, rival
-from .revisit import TRIED
+from .revisit import ITEM, TRIED
 from .steady_rank import SteadyRank
 from .steady_rank_segments import SteadyRankSegments
 from .value_list import exchange_by_rules, views_of_items
@@ -95,9 +95,12 @@ def note_arranged(learner: Any, visit: Visit, before: int, ranking: Ints, note: 
     if one is None:
         return
     size = ranking.size
-    if size < before and isinstance(learner, SteadyRank):  # what is said of a trial stands behind the list's places
-        note[size : size + 3] = note[before : before + 3].copy()
-        note[size + 3 : before + 3] = 0.0
+    if isinstance(learner, SteadyRank):  # what is said of a trial stands behind the list's places
+        said = note[before : before + 3].copy()
+        if said[TRIED] > 0.0 and said[TRIED] - 1.0 not in ranking:  # it was taken out: others are tried now
+            said[:] = -said[TRIED], one.trial.of[ITEM], 0.0
+        note[size : before + 3] = 0.0
+        note[size : size + 3] = said
     if min(one.attention.chance.tolist()) < 1.0:
         note[:size] = 0.0
         note_places(one.attention, one.posteriors, ranking, note)

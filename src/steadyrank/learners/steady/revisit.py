@@ -9,6 +9,10 @@ what the item attracts that leaves the list for it, among those whom nothing els
 In the first place everybody looks at it. Where places are looked at by chance it stands in the last one. Where nearly
 every list is clicked a trial costs next to nothing; but nobody wants all lists to begin with a bad item, so it is
 charged `LEAST` clicks.
+
+Items that are retired, or slots that are not in use, cannot be tried, and a list looks through no more than `STEPS`.
+Where nobody was found for so long that `OWED` clicks are not spent, lists note how far they looked, and the next ones
+look further once one is answered. What is owed is not saved up, but for `KEPT` clicks.
 """
 
 import math
@@ -23,12 +27,14 @@ from .regimes import CURRENT, LEARNT, SPANS
 
 # places of a note after those of the list: the item on trial + 1, what is worth a place, what a look costs
 TRIED, WORTH, COST = range(3)
+FROM = WORTH  # if nobody was found, at TRIED -(the last item looked at + 1), and here the item on trial before
 ITEM, LOOKS, CLICKS = range(3)  # places of Trial.of
 EVIDENCE, SPENT = range(2)  # places of Trial.sums
 NATS = 7.0  # of evidence against an item's past: by Ville's inequality chance gives them to 1 item in 1,096
 STEPS = 64  # items looked through for one that may be tried
 LEAST = 0.02  # clicks that a trial is charged at least: so no more than 50 `revisit` of the lists have one
 OWED = 2.0  # clicks not yet spent from which on every list has a trial
+KEPT = 4.0  # clicks not yet spent, at most: so no more than 200 lists in a row have a trial that costs LEAST
 
 
 class Trial(NamedTuple):
@@ -59,14 +65,15 @@ def try_dropped(trial, regimes, posteriors, share, first, allowed, ranking, note
 
     It comes `first`, or else last. A place is worth what the better item of the last two is believed to attract: one
     of them may itself be tried for its draw. The item on trial stays while there is evidence for it; else the next in
-    item order is tried.
+    item order is tried. A list that must have a trial and finds nobody says so in its note. O(STEPS length).
     """
     owed = share * regimes.tally[LEARNT] - trial.sums[SPENT]
     last = ranking.size - 1
     if last < 1 or rng.random() * OWED >= owed:
         return
     worth = 1.0 - min(miss_of(posteriors, ranking[last - 1]), miss_of(posteriors, ranking[last]))
-    for step in range(0 if trial.sums[EVIDENCE] > 0.0 else 1, min(STEPS, allowed.size)):
+    steps = min(STEPS, allowed.size)
+    for step in range(0 if trial.sums[EVIDENCE] > 0.0 else 1, steps):
         k = (trial.of[ITEM] + step) % allowed.size
         if may_be_tried(posteriors, worth, allowed, ranking, k):
             cost = max(miss_of(posteriors, k) - miss_of(posteriors, ranking[last]), 0.0)
@@ -78,6 +85,15 @@ def try_dropped(trial, regimes, posteriors, share, first, allowed, ranking, note
             note[ranking.size + WORTH] = worth
             note[ranking.size + COST] = max(cost, LEAST)
             return
+    if owed >= OWED:
+        note[ranking.size + TRIED] = -((trial.of[ITEM] + steps - 1) % allowed.size + 1)
+        note[ranking.size + FROM] = trial.of[ITEM]
+
+
+@no_refcount
+def spend(trial, regimes, share, cost):
+    """Clicks were spent on a trial, or none because nobody was found; no more than `KEPT` stay owed."""
+    trial.sums[SPENT] = max(trial.sums[SPENT] + cost, share * regimes.tally[LEARNT] - KEPT)
 
 
 @no_refcount
@@ -90,20 +106,30 @@ def begin_trial(trial, k):
 
 
 @no_refcount
-def learn_trial(trial, regimes, posteriors, ranking, note, clicks, examined, t):
+def pass_over(trial, note, size):
+    """Go on behind the items that a list of this size has looked through in vain, unless others have since."""
+    if trial.of[ITEM] == int(note[size + FROM]):
+        begin_trial(trial, int(-note[size + TRIED]) - 1)
+
+
+@no_refcount
+def learn_trial(trial, regimes, posteriors, share, ranking, note, clicks, examined, t):
     """Take what the list of round t says of the item on trial, before it is learnt from.
 
     The evidence is that of a sequential test (Page 1954): for an item that is worth a place, against what is believed
     of it, never below 0. At 0 the trial ends; above `NATS` nothing counts of the item but its trial.
     """
     k = int(note[ranking.size + TRIED]) - 1
+    if k < -1:
+        pass_over(trial, note, ranking.size)
+        spend(trial, regimes, share, 0.0)
     place = -1
     for p in range(examined if k >= 0 else 0):
         place = p if ranking[p] == k else place
     if place < 0:
         return
     worth, mean = note[ranking.size + WORTH], 1.0 - miss_of(posteriors, k)
-    trial.sums[SPENT] += note[ranking.size + COST]
+    spend(trial, regimes, share, note[ranking.size + COST])
     if k != trial.of[ITEM]:
         begin_trial(trial, k)
     trial.of[LOOKS] += 1

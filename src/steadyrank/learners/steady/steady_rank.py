@@ -157,7 +157,7 @@ def learn_answer(steady, t, ranking, note, clicks, examined):
     if note[KIND] == ANSWER and steady.looks != CASCADE:
         watch(steady.attention, ranking, clicks, examined)
     if steady.revisit > 0.0 and note[KIND] != SILENCE:
-        learn_trial(steady.trial, regimes, posteriors, ranking, note, clicks, examined, t)
+        learn_trial(steady.trial, regimes, posteriors, steady.revisit, ranking, note, clicks, examined, t)
     items, bits = stack_ints(examined), stack_bools(examined)
     n = looked_at(ranking, note, clicks, examined, t, items, bits)
     count_clicks(steady.values, items, bits, n, t)
@@ -192,7 +192,7 @@ def learn_window(steady, t):
 
 
 class SteadyRank(NamedTuple):
-    """Learns from clicks of which an unknown part is false, at no cost when none is (ours: docs/steadyrank.md).
+    """Learns from clicks of which an unknown part is false (ours: docs/steadyrank.md).
 
     An attack is an event in time that touches many items at once. Feedback that the past does not explain opens a new
     regime, or takes up a stored one; what was learnt in each is kept apart. The list is drawn by Thompson sampling
@@ -226,7 +226,7 @@ class SteadyRank(NamedTuple):
     revisit: float
 
     live = True
-    VERSION = 12  # of the memory
+    VERSION = 13  # of the memory
 
     @classmethod
     def create(

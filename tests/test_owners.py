@@ -1,6 +1,7 @@
 """Boards with one owner among the workers of a PostgreSQL: taken over, fenced off, moved, and asked for anywhere."""
 
 import asyncio
+import concurrent.futures
 import contextlib
 import http.client
 import os
@@ -9,6 +10,7 @@ import signal
 import socket
 import threading
 import time
+import urllib.error
 import urllib.request
 
 import psycopg
@@ -574,6 +576,61 @@ def test_requests_for_boards_of_several_owners_are_answered_by_any_worker(url, t
     assert [server.stop() for server in servers] == [0, 0]
     for board in BOARDS:
         assert replayed(url, board)
+
+
+def test_batches_are_answered_by_all_owners_and_wait_for_none_that_has_stopped(url, tmp_path):
+    """Answers, outcomes, messages and lists of boards; the worker that stops keeps its connections open."""
+    servers = start(url, tmp_path, 2)
+    for board in BOARDS:
+        servers[0].client().put_board(board, items=ITEMS, length=4, settle=0, goal="value", count_unanswered=False)
+    shown = {board: servers[0].client().rank(board) for board in BOARDS}
+    answers = [{"board": b, "impression": one.impression, "clicked": one.items[0]} for b, one in shown.items()]
+    bought = [
+        {"board": b, "impression": one.impression, "item": one.items[0], "value": 5.0, "id": "order"}
+        for b, one in shown.items()
+    ]
+    for server, outcome in zip(servers, ("learnt", "duplicate"), strict=True):
+        client = server.client()
+        for told in (client.feedback_batch(answers), client.outcome_batch([*bought, bought[0] | {"board": "none"}])):
+            assert [row["outcome"] for row in told[:4]] == [outcome] * 4
+        assert told[4]["code"] == 404
+    stopped = next(server for server in servers if server.port == owner_port(url, BOARDS[0]))
+    other = next(server for server in servers if server is not stopped)
+    codes = [503 if owner_port(url, board) == stopped.port else 200 for board in BOARDS]
+    assert sorted(codes) == [200, 200, 503, 503]
+    queries = [{"application": b, "query_id": f"q {b}", "query_response_hit_ids": ITEMS[:3]} for b in BOARDS]
+
+    def ask(method, rows):
+        with contextlib.closing(Client(other.address, tries=1, timeout=60.0)) as client:
+            told = getattr(client, method)(rows)
+        return told["refused"] if isinstance(told, dict) else [row["code"] for row in told]
+
+    os.kill(stopped.process.pid, signal.SIGSTOP)
+    try:
+        with concurrent.futures.ThreadPoolExecutor(5) as pool:
+            boards = pool.submit(refusal_of, f"{other.address}/v1/boards")
+            methods, rows = ("feedback_batch", "outcome_batch", "ingest", "ubi"), (answers, bought, answers, queries)
+            told = [*pool.map(ask, methods, rows)]
+        assert told == [codes, codes, codes, {"503": 2}]
+        assert boards.result() == (503, "1")
+    finally:
+        os.kill(stopped.process.pid, signal.SIGCONT)
+    wait_for_shares(url, 2)
+    patient = other.client()
+    wait_until(lambda: {row["code"] for row in patient.feedback_batch(answers)} == {200}, 60.0)
+    assert {row["outcome"] for row in patient.outcome_batch(bought)} == {"duplicate"}
+    assert [patient.board(board)["outcomes"] for board in BOARDS] == [1] * 4
+    assert [server.stop() for server in servers] == [0, 0]
+    for board in BOARDS:
+        assert replayed(url, board)
+
+
+def refusal_of(address):
+    """Code of a refusal, and after how many seconds to ask again."""
+    with pytest.raises(urllib.error.HTTPError) as refusal:
+        urllib.request.urlopen(address, timeout=60)
+    with refusal.value as answer:
+        return answer.code, answer.headers["retry-after"]
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])

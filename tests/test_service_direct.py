@@ -19,6 +19,7 @@ from steadyrank.service.http.app import Service
 from steadyrank.service.http.auth import make_key
 from steadyrank.service.http.connections import GREETING, Connections
 from steadyrank.service.http.direct import Direct
+from steadyrank.service.http.forwarding import NotReached, Peers
 from steadyrank.service.http.limits import Limits
 from steadyrank.service.http.links import AskedLink, Links, _frame, _Frames
 from steadyrank.service.storage import open_store
@@ -588,6 +589,28 @@ async def test_a_worker_that_knows_no_links_is_asked_over_http():
         assert await asked(links, b"") is None
         assert greetings == [GREETING]
         links.close()
+
+
+async def test_the_rest_of_an_answer_is_not_waited_for_once_who_gives_it_is_gone():
+    alive = True
+
+    async def answer(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nsome")
+        await until(lambda: not alive)
+        await reader.read()
+        writer.close()
+
+    async with listening(answer) as address:
+        peers = Peers(lambda asked: alive and asked == address)
+        reply = await peers.ask(address, "GET", b"/", [])
+        assert await reply.part() == b"some"
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(rest := asyncio.ensure_future(reply.part())), 0.5)
+        alive = False
+        with pytest.raises(NotReached):
+            await asyncio.wait_for(rest, 10.0)
+        peers.close()
 
 
 @pytest.mark.parametrize("garbage", [b"\xff" * 12, _frame(1, 0, b"no msgpack", b"{}"), b"GET / HTTP/1.1\r\n\r\n"])

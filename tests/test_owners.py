@@ -19,13 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import steadyrank as sr
-from service_tools import ITEMS, Server, replayed, wait_until
+from service_tools import ITEMS, Server, replayed, until, wait_until
 from steadyrank.client import Client
 from steadyrank.client.wire import Request
 from steadyrank.service.board import events
 from steadyrank.service.http.server import announced
 from steadyrank.service.storage import Fenced, NewEntry, Unavailable, open_store, partition_of, sql
-from steadyrank.service.worker import rank_and_answer
+from steadyrank.service.worker import log_writer, rank_and_answer
 from steadyrank.service.worker.ownership import LEASE, MOVED_AT_ONCE, plan
 from steadyrank.service.worker.recovery import rebuild
 from steadyrank.service.worker.replicas import MOST_AGE
@@ -368,6 +368,35 @@ def test_what_was_asked_for_before_a_board_moves_is_answered(url):
 
     asyncio.run(move())
     assert len(rows(url, "SELECT * FROM events")) == 3  # the beginnings of two boards, and the list
+
+
+def test_a_board_that_is_not_given_away_after_all_is_served_on(url, monkeypatch):
+    """The store is so slow that who waits gives up, just when nothing more is to be written to the partition."""
+
+    async def move():
+        worker, slow = Worker(url, address="127.0.0.1:1"), threading.Event()
+        await worker.start()
+        board = BOARDS[0]
+        assert await worker.create_board(board, events.decode(CREATED))
+        save = worker.cache.save_boards
+
+        async def save_and_stall(numbers, seconds):
+            await save(numbers, seconds)
+            worker.log_writer.run_chore(lambda store: slow.wait())
+            monkeypatch.setattr(log_writer, "PATIENCE", 0.2)
+
+        monkeypatch.setattr(worker.cache, "save_boards", save_and_stall)
+        with pytest.raises(Unavailable, match="too long"):
+            await worker.release([0])
+        monkeypatch.setattr(log_writer, "PATIENCE", 60.0)
+        slow.set()
+        await until(lambda: worker.is_served(board))
+        async with worker.cache.hold_board(board):
+            session = worker.find_board(board)
+            assert await worker.write_event(session, events.Settled(0)) == "done"
+        await worker.stop()
+
+    asyncio.run(move())
 
 
 def metric(server, name):

@@ -30,7 +30,7 @@ from steadyrank.streams.emit import AlertReceiver, ListWatcher
 from steadyrank.streams.ingest import Ingest
 from steadyrank.streams.metrics import Metrics
 from steadyrank.streams.redis import RedisSink, RedisStream
-from steadyrank.streams.stream import read_address
+from steadyrank.streams.stream import Message, read_address
 from test_stores import Database
 
 KILLS = int(os.environ.get("STEADYRANK_KILLS", "2"))
@@ -306,6 +306,41 @@ def test_nothing_is_finished_while_the_service_is_away_and_all_of_it_when_it_is_
     assert process.wait(30) == 0
     assert server.client().board("b")["answers"] == 5
     assert not dead(db)
+
+
+class _Growing:
+    """A stream with one message, behind which more and more wait."""
+
+    def __init__(self):
+        self.left, self.behind = [Message("s/0", 0, "s/0/0", json.dumps(shown("x")).encode(), None)], 0
+
+    def read(self, most, wait):
+        taken, self.left = self.left, []
+        return taken
+
+    def lag(self):
+        self.behind += 10
+        return {"0": self.behind}
+
+    def finish(self, messages):
+        pass
+
+
+def test_the_lag_is_told_while_the_service_is_away(monkeypatch):
+    monkeypatch.setattr("steadyrank.streams.ingest._LOOK", 0.0)
+    lags, pauses = [], []
+
+    class Away:
+        def ingest(self, rows, places, board):
+            raise ConnectionError("nobody listens")
+
+    class Meter:
+        def show_lag(self, lag):
+            lags.append(lag)
+
+    Ingest(_Growing(), Away(), Meter(), stop=lambda: len(pauses) == 3, sleep=pauses.append).run()
+    assert lags == [{"0": 10}, {"0": 20}, {"0": 30}, {"0": 40}]
+    assert pauses == [0.2, 0.5, 1.0]
 
 
 def test_kills_of_the_reader_lose_nothing_and_double_nothing(server, url, db, redis_port, start):

@@ -28,6 +28,7 @@ from steadyrank.service.http.auth import make_key
 from steadyrank.service.storage import open_store
 from steadyrank.streams.emit import AlertReceiver, ListWatcher
 from steadyrank.streams.ingest import Ingest
+from steadyrank.streams.kafka import KafkaTopic
 from steadyrank.streams.metrics import Metrics
 from steadyrank.streams.redis import RedisSink, RedisStream
 from steadyrank.streams.stream import Message, read_address
@@ -451,6 +452,23 @@ def test_a_kafka_topic_is_learnt_from_once_through_kills_of_its_reader(server, u
     assert all(b"no message" in letter["reason"] for letter in letters.values())
     server.stop()
     assert replayed(url)
+
+
+def test_a_reader_of_kafka_that_waited_for_too_long_joins_again(brokers):
+    """Three seconds in place of half an hour; what it had read comes again."""
+    servers, producer = brokers
+    bodies = {b"%d" % k for k in range(3)}
+    for body in bodies:
+        producer.produce("slow", body, partition=0)
+    assert producer.flush(30) == 0
+    settings = {"session.timeout.ms": "3000", "max.poll.interval.ms": "3000"}
+    with contextlib.closing(KafkaTopic(read_address(f"kafka://{servers}/slow"), "g", "slow", settings)) as topic:
+        read = []
+        wait_until(lambda: read.extend(topic.read(3, 0.5)) or len(read) == 3)
+        time.sleep(4.0)
+        again = []
+        wait_until(lambda: again.extend(topic.read(3, 0.5)) or {one.body for one in again} == bodies)
+        assert {one.id for one in again} == {one.id for one in read}
 
 
 def everything(servers, topic, least):

@@ -13,6 +13,7 @@ import time
 import urllib.error
 import urllib.request
 
+import msgspec
 import psycopg
 import pytest
 from hypothesis import given, settings
@@ -23,12 +24,14 @@ from service_tools import ITEMS, Server, replayed, until, wait_until
 from steadyrank.client import Client
 from steadyrank.client.wire import Request
 from steadyrank.service.board import events
+from steadyrank.service.board.config import RulesSetting, new_collection
+from steadyrank.service.http.rank_routes import FeedbackIn, QueryRankIn, RankIn, answer_now, list_now
 from steadyrank.service.http.server import announced
 from steadyrank.service.storage import Fenced, NewEntry, Unavailable, open_store, partition_of, sql
 from steadyrank.service.worker import log_writer, rank_and_answer
 from steadyrank.service.worker.ownership import LEASE, MOVED_AT_ONCE, plan
 from steadyrank.service.worker.recovery import rebuild
-from steadyrank.service.worker.replicas import MOST_AGE
+from steadyrank.service.worker.replicas import MOST_AGE, Replicas
 from steadyrank.service.worker.worker import Worker
 from test_service_direct import ODD
 from test_stores import Crowd, Database, counted
@@ -440,6 +443,46 @@ def test_a_board_that_is_asked_for_often_is_ranked_by_every_worker(url, tmp_path
     assert set(client.rank(board).items) <= set(ITEMS)
     assert [server.stop() for server in servers] == [0, 0]
     assert replayed(url, board)
+
+
+@pytest.mark.parametrize("kind", ["rules", "collection"])
+def test_a_copy_keeps_the_rules_of_its_board_and_ranks_for_queries(url, kind):
+    """Lists of a copy have their place in the owner's log, and are answered there; both learn the same."""
+    items = [] if kind == "collection" else ITEMS
+    config = new_collection({"length": 4, "settle": 0})
+    if kind == "rules":
+        groups = {"half": {"items": ITEMS[:6], "most": 2}}
+        config = events.Config(length=4, settle=0, rules=msgspec.convert({"groups": groups}, RulesSetting))
+
+    def wanted(k):
+        if kind == "collection":
+            return QueryRankIn(query=f"Query {k % 3}", candidates=ITEMS[:6], client=f"c{k}")
+        return RankIn(rules=RulesSetting(pins={ITEMS[11]: 2}, exclude=[ITEMS[7]]), client=f"c{k}")
+
+    async def copy():
+        owner, board = Worker(url, address="127.0.0.1:1"), BOARDS[0]
+        await owner.start()
+        assert await owner.create_board(board, events.Created(config, items))
+        lists = owner.chance, owner.next_key, lambda event: False, owner.spawn
+        copies = Replicas(url, PARTITIONS, owner.clock, owner.monotonic, *lists)
+        copied = await copies.need(board, 60.0)
+        session = owner.find_board(board)
+        for k in range(30):
+            shown = list_now(copies, copied, wanted(k))
+            assert len(shown.items) == len(set(shown.items)) == 4
+            if kind == "rules":
+                assert shown.items[1] == ITEMS[11]
+                assert ITEMS[7] not in shown.items
+                assert sum(item in ITEMS[:6] for item in shown.items) <= 2
+            said = FeedbackIn(impression=shown.impression, clicked=shown.items[k % 4], client=f"c{k}")
+            assert await answer_now(owner, session, said, lambda scope, name: None) == "learnt"
+        await until(lambda: session.board.events == copied.board.events == 1 + 30 + 30)
+        assert session.board.digest() == copied.board.digest()
+        await copies.finish()
+        await owner.stop()
+
+    asyncio.run(copy())
+    assert replayed(url, BOARDS[0])
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])

@@ -3,6 +3,9 @@
     python bench/workers.py                            # 1, 2, 4 and 8 workers: for 16 cores, some 8 minutes
     python bench/workers.py --quick                    # 1 and 2 workers, pairs alone: two minutes on two cores
     python bench/workers.py --workers 1 --against CHECKOUT --turns 6     # workers of another checkout in turns
+    python bench/workers.py --workers 1 --pairs --turns 1 --parts                        # where its time goes
+    python bench/workers.py --sqlite --against CHECKOUT --turns 6                        # one process on SQLite
+    python bench/workers.py --sqlite --against CHECKOUT --turns 3 --rounds 40            # for a machine that is busy
     python bench/workers.py --pg postgresql://postgres@db/postgres --workers 1,2,4,8
 
 A pair is a list for a visitor with a name, and its answer. Those who ask are processes of their own, with connections
@@ -17,6 +20,11 @@ what more would do: below the table, with the arithmetic.
 
 Then what else is asked: lists of one busy board, which workers copy; answers in batches of 100 (`POST /v1/feedback`),
 lists of another ranker (`observe`), and past clicks (`history`); and 99 % of lists while a worker comes.
+
+What shares a commit costs less, and that depends on how busy the machine is. With `--rounds` a request for each board
+is sent at once, the next when all are answered: processor time alone is told, and it is hardly that of other work.
+
+`--parts` samples the stacks of the first worker meanwhile: it needs py-spy from PyPI, and leave to look at processes.
 
 PostgreSQL is started for the run, from the PATH or from where Debian or the wheel of the tests puts it, by another
 user if this one is root; `--pg` names one that is there. Nothing is fetched from anywhere.
@@ -35,6 +43,7 @@ import os
 import pathlib
 import pwd
 import random
+import re
 import shutil
 import signal
 import statistics
@@ -60,6 +69,17 @@ LONGEST = 40.0  # seconds that is waited for it
 IDLE = 1.5  # seconds in which it is seen what workers do that nobody asks
 TICK = os.sysconf("SC_CLK_TCK")
 KINDS = "any", "owner", "other"
+PARTS = (  # of a worker's processor time: the first whose pattern is found in a stack has it
+    ("an answer into its socket", r"write_answer[^;]*$"),
+    ("impression ids", r"impression_ids\.py"),
+    ("SQL", r"/storage/|psycopg"),
+    ("guard", r"_drain .*guard"),
+    ("the rest of the fold", r"_drain "),
+    ("the thread of the log, and looks at others", r"log_writer\.py|ownership\.py|_tick |_chores "),
+    ("lists, and taking answers", r"list_now|answer_now|put_answer|make_list|shown_list"),
+    ("heads, bodies and keys", r"/service/http/|msgspec"),
+    ("the rest of the event loop", r""),
+)
 
 
 def binaries():
@@ -118,7 +138,9 @@ def database(cores):
 
 
 def fresh(url, name):
-    """A new database of a server."""
+    """A new database of a server; of SQLite, in the folder that `url` names."""
+    if url.startswith("sqlite"):
+        return f"{url}/{time.monotonic_ns()}.db"
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
         connection.execute(f"CREATE DATABASE {name}")
@@ -179,6 +201,8 @@ class Workers:
 
     def shares(self):
         """How many boards each worker owns, by its number; all are one's where partitions have no owners."""
+        if self.url.startswith("sqlite"):
+            return {0: 1}
         with psycopg.connect(self.url) as connection:
             owned = "SELECT 1 FROM information_schema.columns WHERE table_name = 'heads' AND column_name = 'owner'"
             if not connection.execute(owned).fetchone():
@@ -366,7 +390,7 @@ class Row:
     """What was measured of one way to ask: answers a second; 99 % of lists and of answers in milliseconds; refusals;
     microseconds of processor time an answer of workers, of the database and of those who ask."""
 
-    def __init__(self, found, seconds, workers, idle, database, asking, settled):
+    def __init__(self, found, seconds, workers, idle, database, asking, settled, parts):
         times = [done for some, _ in found for done in some]
         if len(times) < 2:
             sys.exit("next to nothing was answered in this time: give it more --seconds, or fewer --connections")
@@ -382,7 +406,7 @@ class Row:
         self.idle = sum(idle) / len(idle)  # seconds a second of a worker that nobody asks
         self.each = self.cost - 1e6 * sum(idle) / self.rate  # what an answer more takes
         self.database, self.asking = 1e6 * database / count, 1e6 * asking / count
-        self.settled = settled
+        self.settled, self.parts = settled, parts
 
 
 class Machine:
@@ -423,7 +447,8 @@ class Machine:
         before = workers.seconds(), self._database(), [spent(process.pid) for process in crowds]
         span[1] = time.monotonic() + seconds
         span[0] = span[1] - seconds
-        time.sleep(seconds)
+        parts = parts_of(workers.processes[0].pid, seconds) if self.options.parts else {}
+        time.sleep(max(span[1] - time.monotonic(), 0.0))
         after = workers.seconds(), self._database(), [spent(process.pid) for process in crowds]
         found = [out.get() for _ in crowds]
         for process in crowds:
@@ -432,7 +457,7 @@ class Machine:
             [end - begin for end, begin in zip(after[place], before[place], strict=False)] for place in (0, 2)
         )
         took = workers_took, self._idle(workers), after[1] - before[1], sum(asking_took)
-        return Row(found, seconds, *took, settled)
+        return Row(found, seconds, *took, settled, parts)
 
     def _database(self):
         return 0.0 if self.pid is None else spent(self.pid, children=True)
@@ -444,6 +469,82 @@ class Machine:
         before = workers.seconds()
         time.sleep(IDLE)
         return [(end - begin) / IDLE for end, begin in zip(workers.seconds(), before, strict=True)]
+
+
+def parts_of(pid, seconds):
+    """Shares of the processor time of a process, by samples of its stacks."""
+    with tempfile.NamedTemporaryFile() as file:
+        command = [
+            "py-spy",
+            "record",
+            "--pid",
+            str(pid),
+            "--duration",
+            str(max(int(seconds) - 1, 1)),
+            "--rate",
+            "250",
+        ]
+        subprocess.run([*command, "--format", "raw", "--output", file.name], check=True, capture_output=True)
+        found = collections.Counter()
+        for line in pathlib.Path(file.name).read_text().splitlines():
+            stack, _, count = line.rpartition(" ")
+            found[next(part for part, pattern in PARTS if re.search(pattern, stack))] += int(count)
+    return {part: count / found.total() for part, count in found.items()}
+
+
+async def ask_in_rounds(workers, boards, rounds):
+    """Microseconds of processor time of a pair and of an observed list, one for each board at a time."""
+    loop, rng, found = asyncio.get_running_loop(), random.Random(1), {}
+    links = [(await loop.create_connection(Link, "127.0.0.1", workers.ports[0]))[1] for _ in boards]
+
+    async def of_each(verb, bodies):
+        sent = [
+            request(f"/v1/boards/{board}/{verb}".encode(), body) for board, body in zip(boards, bodies, strict=True)
+        ]
+        return [content for _, content in await asyncio.gather(*map(Link.ask, links, sent))]
+
+    async def pairs():
+        told = await of_each("rank", [b'{"client":"visitor %d"}' % rng.randrange(VISITORS) for _ in boards])
+        bodies = []
+        for shown in map(json.loads, told):
+            answer = {"impression": shown["impression"], "clicked": rng.choice(shown["items"])}
+            bodies.append(json.dumps(answer).encode())
+        await of_each("feedback", bodies)
+
+    async def observed():
+        bodies = []
+        for _ in boards:
+            items = rng.sample(ITEMS, 10)
+            row = {"id": f"{rng.getrandbits(64)}", "items": items, "clicked": rng.choice(items)}
+            bodies.append(json.dumps(row).encode())
+        await of_each("observe", bodies)
+
+    for kind, one in (("pair", pairs), ("observe", observed)):
+        for _ in range(3):
+            await one()
+        before = sum(workers.seconds())
+        for _ in range(rounds):
+            await one()
+        found[kind] = 1e6 * (sum(workers.seconds()) - before) / rounds / len(boards)
+    return found
+
+
+def measure_in_rounds(machine, sources, options):
+    """Print what requests cost by checkout, in turns."""
+    boards, found = [f"board-{k}" for k in range(options.boards)], collections.defaultdict(list)
+    for turn in range(options.turns):
+        for source in sorted(sources, reverse=turn % 2 == 1):
+            workers = machine.workers(1, source)
+            try:
+                workers.put_boards(boards)
+                costs = asyncio.run(ask_in_rounds(workers, boards, options.rounds))
+            finally:
+                workers.stop()
+            for kind, cost in costs.items():
+                found[kind, source].append(cost)
+    for (kind, source), costs in found.items():
+        told = ", ".join(f"{cost:,.0f}" for cost in costs)
+        print(f"{kind}, {source}: {statistics.median(costs):,.0f} us of processor time each ({told})")
 
 
 def measure(machine, count, source, kinds):
@@ -470,10 +571,11 @@ def measure_more(machine, count, source):
     try:
         workers.put_boards(boards)
         found["still"] = machine.drive(workers, boards, "any", options.seconds, settle=options.warm)
-        beside = threading.Timer(0.5, workers.begin_one)
-        beside.start()
-        found["moving"] = machine.drive(workers, boards, "any", max(options.seconds, 8.0))
-        beside.join()
+        if not options.sqlite:
+            beside = threading.Timer(0.5, workers.begin_one)
+            beside.start()
+            found["moving"] = machine.drive(workers, boards, "any", max(options.seconds, 8.0))
+            beside.join()
         for name, kind, those in (
             ("hot", "list", boards[:1]),
             ("batch", "batch", boards),
@@ -509,19 +611,25 @@ def main():
     parser.add_argument("--connections", type=int, default=48, help="for each worker")
     parser.add_argument("--rate", type=float, help="pairs a second for each worker (as fast as they are answered)")
     parser.add_argument("--pg", help="postgresql://... of a server; else one is started")
+    parser.add_argument("--sqlite", action="store_true", help="one worker, on SQLite")
     parser.add_argument("--against", help="another checkout, whose workers take turns with these")
     parser.add_argument("--pairs", action="store_true", help="pairs alone")
+    parser.add_argument(
+        "--rounds", type=int, help="of one request for each board at once: processor time of one worker"
+    )
+    parser.add_argument("--parts", action="store_true", help="where the time of a worker goes; needs py-spy")
     parser.add_argument("--quick", action="store_true", help="1 and 2 workers, 200 pairs a second each, pairs alone")
     options = parser.parse_args()
     if options.quick:
         options.workers, options.rate, options.pairs = "1,2", options.rate or 200.0, True
-    numbers = [int(number) for number in options.workers.split(",")]
+    numbers = [1] if options.sqlite else [int(number) for number in options.workers.split(",")]
     of_workers, of_database, of_crowds, enough = cores_of(options, numbers)
     options.crowds = options.crowds or (len(of_crowds) if enough else 1)
     here = str(pathlib.Path(__file__).resolve().parent.parent / "src")
-    asked = {here: KINDS}
+    kinds = KINDS[:1] if options.sqlite else KINDS[:2] if options.against else KINDS
+    asked = {here: kinds}
     if options.against:
-        asked = {here: KINDS[:2], f"{pathlib.Path(options.against).resolve()}/src": KINDS[:2]}
+        asked[f"{pathlib.Path(options.against).resolve()}/src"] = kinds
     places = f"{len(os.sched_getaffinity(0))} cores: too few for each to have its own"
     if enough:
         places = (
@@ -534,8 +642,14 @@ def main():
     sys.stdout.flush()
     found, more = {}, {}
     with contextlib.ExitStack() as stack:
-        url, pid = (options.pg, None) if options.pg else stack.enter_context(database(of_database))
+        if options.sqlite:
+            url, pid = f"sqlite:///{stack.enter_context(tempfile.TemporaryDirectory())}", None
+        else:
+            url, pid = (options.pg, None) if options.pg else stack.enter_context(database(of_database))
         machine = Machine(url, pid, options, of_workers, of_crowds)
+        if options.rounds:
+            measure_in_rounds(machine, asked, options)
+            return
         for turn in range(options.turns):
             for number in numbers:
                 for source, kinds in sorted(asked.items(), reverse=turn % 2 == 1):  # who comes first has it easier
@@ -543,7 +657,10 @@ def main():
                         name = kind if source == here else f"{kind}, others"
                         found.setdefault((name, number), []).append(row)
                         print(
-                            f"{name}, {number} workers: {row.rate:,.0f} pairs a second", file=sys.stderr, flush=True
+                            f"{name}, {number} workers: {row.rate:,.0f} pairs a second, {row.cost:,.0f} us each, "
+                            f"{row.each:,.0f} us without what idle workers take",
+                            file=sys.stderr,
+                            flush=True,
                         )
                         if not row.settled[1]:
                             print(f"boards were not even after {row.settled[0]:.0f} s", file=sys.stderr, flush=True)
@@ -551,6 +668,10 @@ def main():
             for source in asked:
                 more.setdefault(source, {})[number] = measure_more(machine, number, source)
     show(found, numbers)
+    if options.parts:
+        row = found["any", numbers[0]][-1]
+        for part, share in sorted(row.parts.items(), key=lambda one: -one[1]):
+            print(f"{share:6.1%} {share * row.cost:6,.0f} us a pair: {part}")
     if options.against:
         show_ratio(found)
     predict(found, numbers, enough, len(of_database))
@@ -599,6 +720,7 @@ def show_ratio(found):
         for what, ratios in (
             ("pairs a second", [here.rate / other.rate for here, other in pairs]),
             ("less processor time a pair", [other.cost / here.cost for here, other in pairs]),
+            ("less for a pair more, idle time left out", [other.each / here.each for here, other in pairs]),
         ):
             words = f"{statistics.median(ratios):.2f} times ({min(ratios):.2f} to {max(ratios):.2f})"
             print(f"{kind}, {number} workers, these against the others, {len(pairs)} turns: {words} {what}")
@@ -646,7 +768,7 @@ def show_more(more, numbers):
             for number, row in zip(numbers, rows, strict=True)
         ]
         print(f"{what}, by workers (to the first; processor time of workers each): {', '.join(cells)}")
-    for number in numbers:
+    for number in [number for number in numbers if "moving" in more[number]]:
         still, moving = (more[number][name].list_late for name in ("still", "moving"))
         words = f"99 % of lists, {number} workers: {still:.0f} ms, while one more comes {moving:.0f} ms"
         print(f"{words}, {moving / still:.1f} times as long")

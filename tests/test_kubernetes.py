@@ -2,6 +2,8 @@
 
 import copy
 import pathlib
+import re
+import subprocess
 
 import kubernetes_validate
 import pytest
@@ -11,8 +13,10 @@ import steadyrank as sr
 from steadyrank.cli import _parser
 from steadyrank.service.http.app import Service
 from steadyrank.service.worker.worker import Worker
+from try_container import instructions
 
-FOLDER = pathlib.Path(__file__).parents[1] / "deploy" / "kubernetes"
+ROOT = pathlib.Path(__file__).parents[1]
+FOLDER = ROOT / "deploy" / "kubernetes"
 MANIFESTS = {
     (part["kind"], part["metadata"]["name"]): part
     for file in sorted(FOLDER.glob("*.yaml"))
@@ -78,3 +82,32 @@ def test_containers_run_commands_that_exist_on_the_ports_that_are_asked(part, tm
         assert variable["valueFrom"]["secretKeyRef"]["name"] == secret["metadata"]["name"]
         assert variable["valueFrom"]["secretKeyRef"]["key"] in secret["stringData"]
     assert container["securityContext"]["readOnlyRootFilesystem"]
+
+
+def test_workers_begin_with_what_was_compiled_when_the_image_was_built(tmp_path):
+    """Where the image keeps compiled code there is a volume over it: it is filled before the worker starts."""
+    pod = MANIFESTS["Deployment", "steadyrank"]["spec"]["template"]["spec"]
+    (first,), (worker,) = pod["initContainers"], pod["containers"]
+    assert first["image"] == worker["image"]
+    env = dict(
+        rest.split("=", 1) for word, rest in instructions((ROOT / "Containerfile").read_text()) if word == "ENV"
+    )
+    cache = pathlib.PurePath(env["STEADYRANK_CACHE"])
+    (mount,) = first["volumeMounts"]
+    assert mount in worker["volumeMounts"]
+    assert mount["mountPath"] == str(cache.parent)
+    page = (ROOT / "docs" / "workers.md").read_text()
+    (kept,) = re.findall(r"^RUN STEADYRANK_CACHE=(\S+) steadyrank warm", page, re.MULTILINE)
+    *shell, script = first["command"]
+    built, volume = tmp_path / "built", tmp_path / "volume"
+    volume.mkdir()
+    script = script.replace(kept, str(built / cache.name)).replace(str(cache.parent), str(volume))
+    subprocess.run([*shell, script], check=True)  # of an image without compiled code
+    assert not any(volume.iterdir())
+    (built / cache.name / "of this version").mkdir(parents=True)
+    (built / cache.name / "of this version" / "a function.code").write_text("x")
+    for _ in range(2):  # the container may be started again
+        subprocess.run([*shell, script], check=True)
+        assert [path.relative_to(volume) for path in volume.rglob("*.code")] == [
+            pathlib.Path(cache.name) / "of this version" / "a function.code"
+        ]

@@ -1,6 +1,7 @@
 """Boards with one owner among the workers of a PostgreSQL: taken over, fenced off, moved, and asked for anywhere."""
 
 import asyncio
+import concurrent.futures
 import contextlib
 import http.client
 import os
@@ -9,24 +10,28 @@ import signal
 import socket
 import threading
 import time
+import urllib.error
 import urllib.request
 
+import msgspec
 import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import steadyrank as sr
-from service_tools import ITEMS, Server, replayed, wait_until
+from service_tools import ITEMS, Server, replayed, until, wait_until
 from steadyrank.client import Client
 from steadyrank.client.wire import Request
 from steadyrank.service.board import events
+from steadyrank.service.board.config import RulesSetting, new_collection
+from steadyrank.service.http.rank_routes import FeedbackIn, QueryRankIn, RankIn, answer_now, list_now
 from steadyrank.service.http.server import announced
 from steadyrank.service.storage import Fenced, NewEntry, Unavailable, open_store, partition_of, sql
-from steadyrank.service.worker import rank_and_answer
+from steadyrank.service.worker import log_writer, rank_and_answer
 from steadyrank.service.worker.ownership import LEASE, MOVED_AT_ONCE, plan
 from steadyrank.service.worker.recovery import rebuild
-from steadyrank.service.worker.replicas import MOST_AGE
+from steadyrank.service.worker.replicas import MOST_AGE, Replicas
 from steadyrank.service.worker.worker import Worker
 from test_service_direct import ODD
 from test_stores import Crowd, Database, counted
@@ -369,6 +374,35 @@ def test_what_was_asked_for_before_a_board_moves_is_answered(url):
     assert len(rows(url, "SELECT * FROM events")) == 3  # the beginnings of two boards, and the list
 
 
+def test_a_board_that_is_not_given_away_after_all_is_served_on(url, monkeypatch):
+    """The store is so slow that who waits gives up, just when nothing more is to be written to the partition."""
+
+    async def move():
+        worker, slow = Worker(url, address="127.0.0.1:1"), threading.Event()
+        await worker.start()
+        board = BOARDS[0]
+        assert await worker.create_board(board, events.decode(CREATED))
+        save = worker.cache.save_boards
+
+        async def save_and_stall(numbers, seconds):
+            await save(numbers, seconds)
+            worker.log_writer.run_chore(lambda store: slow.wait())
+            monkeypatch.setattr(log_writer, "PATIENCE", 0.2)
+
+        monkeypatch.setattr(worker.cache, "save_boards", save_and_stall)
+        with pytest.raises(Unavailable, match="too long"):
+            await worker.release([0])
+        monkeypatch.setattr(log_writer, "PATIENCE", 60.0)
+        slow.set()
+        await until(lambda: worker.is_served(board))
+        async with worker.cache.hold_board(board):
+            session = worker.find_board(board)
+            assert await worker.write_event(session, events.Settled(0)) == "done"
+        await worker.stop()
+
+    asyncio.run(move())
+
+
 def metric(server, name):
     page = urllib.request.urlopen(f"{server.address}/metrics", timeout=30).read().decode()
     return float(next(line.split()[1] for line in page.splitlines() if line.startswith(name + " ")))
@@ -410,6 +444,46 @@ def test_a_board_that_is_asked_for_often_is_ranked_by_every_worker(url, tmp_path
     assert set(client.rank(board).items) <= set(ITEMS)
     assert [server.stop() for server in servers] == [0, 0]
     assert replayed(url, board)
+
+
+@pytest.mark.parametrize("kind", ["rules", "collection"])
+def test_a_copy_keeps_the_rules_of_its_board_and_ranks_for_queries(url, kind):
+    """Lists of a copy have their place in the owner's log, and are answered there; both learn the same."""
+    items = [] if kind == "collection" else ITEMS
+    config = new_collection({"length": 4, "settle": 0})
+    if kind == "rules":
+        groups = {"half": {"items": ITEMS[:6], "most": 2}}
+        config = events.Config(length=4, settle=0, rules=msgspec.convert({"groups": groups}, RulesSetting))
+
+    def wanted(k):
+        if kind == "collection":
+            return QueryRankIn(query=f"Query {k % 3}", candidates=ITEMS[:6], client=f"c{k}")
+        return RankIn(rules=RulesSetting(pins={ITEMS[11]: 2}, exclude=[ITEMS[7]]), client=f"c{k}")
+
+    async def copy():
+        owner, board = Worker(url, address="127.0.0.1:1"), BOARDS[0]
+        await owner.start()
+        assert await owner.create_board(board, events.Created(config, items))
+        lists = owner.chance, owner.next_key, lambda event: False, owner.spawn
+        copies = Replicas(url, PARTITIONS, owner.clock, owner.monotonic, *lists)
+        copied = await copies.need(board, 60.0)
+        session = owner.find_board(board)
+        for k in range(30):
+            shown = list_now(copies, copied, wanted(k))
+            assert len(shown.items) == len(set(shown.items)) == 4
+            if kind == "rules":
+                assert shown.items[1] == ITEMS[11]
+                assert ITEMS[7] not in shown.items
+                assert sum(item in ITEMS[:6] for item in shown.items) <= 2
+            said = FeedbackIn(impression=shown.impression, clicked=shown.items[k % 4], client=f"c{k}")
+            assert await answer_now(owner, session, said, lambda scope, name: None) == "learnt"
+        await until(lambda: session.board.events == copied.board.events == 1 + 30 + 30)
+        assert session.board.digest() == copied.board.digest()
+        await copies.finish()
+        await owner.stop()
+
+    asyncio.run(copy())
+    assert replayed(url, BOARDS[0])
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
@@ -575,6 +649,61 @@ def test_requests_for_boards_of_several_owners_are_answered_by_any_worker(url, t
     assert [server.stop() for server in servers] == [0, 0]
     for board in BOARDS:
         assert replayed(url, board)
+
+
+def test_batches_are_answered_by_all_owners_and_wait_for_none_that_has_stopped(url, tmp_path):
+    """Answers, outcomes, messages and lists of boards; the worker that stops keeps its connections open."""
+    servers = start(url, tmp_path, 2)
+    for board in BOARDS:
+        servers[0].client().put_board(board, items=ITEMS, length=4, settle=0, goal="value", count_unanswered=False)
+    shown = {board: servers[0].client().rank(board) for board in BOARDS}
+    answers = [{"board": b, "impression": one.impression, "clicked": one.items[0]} for b, one in shown.items()]
+    bought = [
+        {"board": b, "impression": one.impression, "item": one.items[0], "value": 5.0, "id": "order"}
+        for b, one in shown.items()
+    ]
+    for server, outcome in zip(servers, ("learnt", "duplicate"), strict=True):
+        client = server.client()
+        for told in (client.feedback_batch(answers), client.outcome_batch([*bought, bought[0] | {"board": "none"}])):
+            assert [row["outcome"] for row in told[:4]] == [outcome] * 4
+        assert told[4]["code"] == 404
+    stopped = next(server for server in servers if server.port == owner_port(url, BOARDS[0]))
+    other = next(server for server in servers if server is not stopped)
+    codes = [503 if owner_port(url, board) == stopped.port else 200 for board in BOARDS]
+    assert sorted(codes) == [200, 200, 503, 503]
+    queries = [{"application": b, "query_id": f"q {b}", "query_response_hit_ids": ITEMS[:3]} for b in BOARDS]
+
+    def ask(method, rows):
+        with contextlib.closing(Client(other.address, tries=1, timeout=60.0)) as client:
+            told = getattr(client, method)(rows)
+        return told["refused"] if isinstance(told, dict) else [row["code"] for row in told]
+
+    os.kill(stopped.process.pid, signal.SIGSTOP)
+    try:
+        with concurrent.futures.ThreadPoolExecutor(5) as pool:
+            boards = pool.submit(refusal_of, f"{other.address}/v1/boards")
+            methods, rows = ("feedback_batch", "outcome_batch", "ingest", "ubi"), (answers, bought, answers, queries)
+            told = [*pool.map(ask, methods, rows)]
+        assert told == [codes, codes, codes, {"503": 2}]
+        assert boards.result() == (503, "1")
+    finally:
+        os.kill(stopped.process.pid, signal.SIGCONT)
+    wait_for_shares(url, 2)
+    patient = other.client()
+    wait_until(lambda: {row["code"] for row in patient.feedback_batch(answers)} == {200}, 60.0)
+    assert {row["outcome"] for row in patient.outcome_batch(bought)} == {"duplicate"}
+    assert [patient.board(board)["outcomes"] for board in BOARDS] == [1] * 4
+    assert [server.stop() for server in servers] == [0, 0]
+    for board in BOARDS:
+        assert replayed(url, board)
+
+
+def refusal_of(address):
+    """Code of a refusal, and after how many seconds to ask again."""
+    with pytest.raises(urllib.error.HTTPError) as refusal:
+        urllib.request.urlopen(address, timeout=60)
+    with refusal.value as answer:
+        return answer.code, answer.headers["retry-after"]
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])

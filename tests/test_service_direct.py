@@ -19,6 +19,7 @@ from steadyrank.service.http.app import Service
 from steadyrank.service.http.auth import make_key
 from steadyrank.service.http.connections import GREETING, Connections
 from steadyrank.service.http.direct import Direct
+from steadyrank.service.http.forwarding import NotReached, Peers
 from steadyrank.service.http.limits import Limits
 from steadyrank.service.http.links import AskedLink, Links, _frame, _Frames
 from steadyrank.service.storage import open_store
@@ -479,7 +480,8 @@ def test_frames_are_the_same_in_any_parts(frames, part):
     sent = b"".join(_frame(*frame) for frame in frames)
     splitter, found = _Frames(200), []
     for start in range(0, len(sent), part):
-        found += splitter.split(sent[start : start + part])
+        splitter.add(sent[start : start + part])
+        found += iter(splitter.first, None)
     assert found == frames
 
 
@@ -589,6 +591,28 @@ async def test_a_worker_that_knows_no_links_is_asked_over_http():
         links.close()
 
 
+async def test_the_rest_of_an_answer_is_not_waited_for_once_who_gives_it_is_gone():
+    alive = True
+
+    async def answer(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nsome")
+        await until(lambda: not alive)
+        await reader.read()
+        writer.close()
+
+    async with listening(answer) as address:
+        peers = Peers(lambda asked: alive and asked == address)
+        reply = await peers.ask(address, "GET", b"/", [])
+        assert await reply.part() == b"some"
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(rest := asyncio.ensure_future(reply.part())), 0.5)
+        alive = False
+        with pytest.raises(NotReached):
+            await asyncio.wait_for(rest, 10.0)
+        peers.close()
+
+
 @pytest.mark.parametrize("garbage", [b"\xff" * 12, _frame(1, 0, b"no msgpack", b"{}"), b"GET / HTTP/1.1\r\n\r\n"])
 async def test_what_is_no_frame_ends_a_link(tmp_path, garbage):
     async with wired(tmp_path) as (local, shortcut, wire):
@@ -616,6 +640,52 @@ async def test_a_link_costs_no_more_than_any_connection(tmp_path):
         assert all(link.closed for link in links)
 
 
+LISTS = msgspec.msgpack.encode(("boards/rank", "b", {"host": "127.0.0.1"}))
+
+
+def flood(wire):
+    """Far more than is looked at in one turn."""
+    wire.send(b"".join(_frame(number, 0, LISTS, b"") for number in range(1, 1_001)))
+
+
+async def test_a_link_reads_no_more_while_anything_waits_or_nobody_takes_its_answers(tmp_path):
+    async with wired(tmp_path) as (_, shortcut, wire):
+        shortcut._links = Links(Ownership("127.0.0.1:2"))
+        to = wire()
+        to.send(GREETING)
+        assert to.reading
+        to.got = b""
+        flood(to)
+        assert not to.reading
+        to.protocol.pause_writing()
+        given = to.got.count(b"impression")
+        assert 0 < given <= 16  # what one turn gives out
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert to.got.count(b"impression") == given
+        assert not to.reading
+        to.protocol.resume_writing()
+        assert not to.reading  # for something waits still
+        await until(lambda: to.reading)
+        frames = _Frames(1 << 20)
+        frames.add(to.got)
+        assert [frame[:2] for frame in iter(frames.first, None)] == [(number, 200) for number in range(1, 1_001)]
+
+
+async def test_what_waits_in_a_link_is_not_begun_once_its_connection_is_lost(tmp_path):
+    """Who asked has left it to others by then."""
+    async with wired(tmp_path) as (local, shortcut, wire):
+        shortcut._links = Links(Ownership("127.0.0.1:2"))
+        to = wire()
+        to.send(GREETING)
+        flood(to)
+        to.close()
+        to.protocol.connection_lost(None)
+        given = to.got.count(b"impression")
+        await local.quiet()
+        assert local.worker.boards["b"].board.events == 1 + given <= 17
+
+
 async def test_what_a_link_asks_is_answered_as_what_a_client_asks(tmp_path):
     async with wired(tmp_path) as (_, shortcut, wire):
         shortcut._links = Links(Ownership("127.0.0.1:2"))
@@ -628,8 +698,9 @@ async def test_what_a_link_asks_is_answered_as_what_a_client_asks(tmp_path):
         frames = _Frames(1 << 20)
 
         def answered():
-            got, to.got = to.got, b""
-            return [*frames.split(got)]
+            frames.add(to.got)
+            to.got = b""
+            return [*iter(frames.first, None)]
 
         def ask(number, what, body, given=headers, board="b"):
             to.send(_frame(number, 0, msgspec.msgpack.encode((what, board, given)), json.dumps(body).encode()))

@@ -28,9 +28,10 @@ from steadyrank.service.http.auth import make_key
 from steadyrank.service.storage import open_store
 from steadyrank.streams.emit import AlertReceiver, ListWatcher
 from steadyrank.streams.ingest import Ingest
+from steadyrank.streams.kafka import KafkaTopic
 from steadyrank.streams.metrics import Metrics
 from steadyrank.streams.redis import RedisSink, RedisStream
-from steadyrank.streams.stream import read_address
+from steadyrank.streams.stream import Message, read_address
 from test_stores import Database
 
 KILLS = int(os.environ.get("STEADYRANK_KILLS", "2"))
@@ -308,6 +309,41 @@ def test_nothing_is_finished_while_the_service_is_away_and_all_of_it_when_it_is_
     assert not dead(db)
 
 
+class _Growing:
+    """A stream with one message, behind which more and more wait."""
+
+    def __init__(self):
+        self.left, self.behind = [Message("s/0", 0, "s/0/0", json.dumps(shown("x")).encode(), None)], 0
+
+    def read(self, most, wait):
+        taken, self.left = self.left, []
+        return taken
+
+    def lag(self):
+        self.behind += 10
+        return {"0": self.behind}
+
+    def finish(self, messages):
+        pass
+
+
+def test_the_lag_is_told_while_the_service_is_away(monkeypatch):
+    monkeypatch.setattr("steadyrank.streams.ingest._LOOK", 0.0)
+    lags, pauses = [], []
+
+    class Away:
+        def ingest(self, rows, places, board):
+            raise ConnectionError("nobody listens")
+
+    class Meter:
+        def show_lag(self, lag):
+            lags.append(lag)
+
+    Ingest(_Growing(), Away(), Meter(), stop=lambda: len(pauses) == 3, sleep=pauses.append).run()
+    assert lags == [{"0": 10}, {"0": 20}, {"0": 30}, {"0": 40}]
+    assert pauses == [0.2, 0.5, 1.0]
+
+
 def test_kills_of_the_reader_lose_nothing_and_double_nothing(server, url, db, redis_port, start):
     """Lists and answers in small batches, and `kill -9` in the middle, again and again."""
     client, count = server.client(), 150 * KILLS
@@ -416,6 +452,23 @@ def test_a_kafka_topic_is_learnt_from_once_through_kills_of_its_reader(server, u
     assert all(b"no message" in letter["reason"] for letter in letters.values())
     server.stop()
     assert replayed(url)
+
+
+def test_a_reader_of_kafka_that_waited_for_too_long_joins_again(brokers):
+    """Three seconds in place of half an hour; what it had read comes again."""
+    servers, producer = brokers
+    bodies = {b"%d" % k for k in range(3)}
+    for body in bodies:
+        producer.produce("slow", body, partition=0)
+    assert producer.flush(30) == 0
+    settings = {"session.timeout.ms": "3000", "max.poll.interval.ms": "3000"}
+    with contextlib.closing(KafkaTopic(read_address(f"kafka://{servers}/slow"), "g", "slow", settings)) as topic:
+        read = []
+        wait_until(lambda: read.extend(topic.read(3, 0.5)) or len(read) == 3)
+        time.sleep(4.0)
+        again = []
+        wait_until(lambda: again.extend(topic.read(3, 0.5)) or {one.body for one in again} == bodies)
+        assert {one.id for one in again} == {one.id for one in read}
 
 
 def everything(servers, topic, least):

@@ -59,14 +59,12 @@ class Ingest:
         self._stream, self._client, self._meter, self._board = stream, client, meter, board
         self._batch, self._stop, self._sleep = batch, stop, sleep
         self.counts: Counter[str] = Counter()
+        self._looked = -_LOOK  # when the lag was told
 
     def run(self, once: bool = False) -> None:
         """Take what comes; with `once`, end where nothing waits any more."""
-        looked = -_LOOK
         while not self._stop():
-            if time.monotonic() > looked + _LOOK:
-                lag, looked = self._stream.lag(), time.monotonic()
-                self._meter.show_lag(lag)
+            self._look()
             messages = self._stream.read(self._batch, _WAIT)
             if messages:
                 if self._take(messages):
@@ -74,6 +72,12 @@ class Ingest:
             elif once and (lag := self._stream.lag()) and not sum(lag.values()):
                 self._meter.show_lag(lag)
                 return
+
+    def _look(self) -> None:
+        """Tell how many messages wait, if it is time to."""
+        if time.monotonic() > self._looked + _LOOK:
+            self._meter.show_lag(self._stream.lag())
+            self._looked = time.monotonic()
 
     def _take(self, messages: Sequence[Message]) -> bool:
         """Have the service take messages; whether all of them are dealt with. Not if this process is to stop."""
@@ -86,6 +90,7 @@ class Ingest:
             if rows:
                 if self._stop():
                     return False
+                self._look()
                 self._sleep(_PAUSES[min(tries, len(_PAUSES) - 1)])
                 tries += 1
         return True

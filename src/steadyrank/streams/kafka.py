@@ -137,7 +137,12 @@ class KafkaSink:
 
 
 _OF_READERS = ("session.", "group.", "heartbeat.", "auto.", "max.poll.", "fetch.", "partition.", "isolation.")
-_PASSING = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError.UNKNOWN_TOPIC_OR_PART)
+_PASSING = (
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TRANSPORT,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._MAX_POLL_EXCEEDED,  # the service was away for so long that others have the partitions: it joins again
+)
 
 
 def _made(kind: Any, settings: dict[str, Any]) -> Any:

@@ -66,6 +66,15 @@ class Link(Protocol):
     def received(self, data: bytes) -> None:
         """More of what it asks."""
 
+    def pause(self) -> None:
+        """It takes nothing at the moment."""
+
+    def resume(self) -> None:
+        """It goes on."""
+
+    def lost(self) -> None:
+        """The connection is gone."""
+
     def end(self) -> None:
         """End once all is answered."""
 
@@ -222,6 +231,8 @@ class Connection(HttpToolsProtocol):
         """Forget it; what is still parsed or queued of it, too."""
         self._others.leave(self)
         self.pipeline.clear()
+        if self._link is not None:
+            self._link.lost()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -432,14 +443,14 @@ class Connection(HttpToolsProtocol):
         """The client takes nothing at the moment."""
         self._stuck = time.monotonic()
         if self._link is not None:
-            self.transport.pause_reading()
+            self._link.pause()
         super().pause_writing()
 
     def resume_writing(self) -> None:
         """The client goes on."""
         self._stuck = None
         if self._link is not None:
-            self.transport.resume_reading()
+            self._link.resume()
         super().resume_writing()
 
     def look(self, now: float) -> None:

@@ -43,8 +43,8 @@ _OF_A_CONNECTION = frozenset(
 PATIENCE = 1.5  # seconds in which a board that moves is waited for
 _AGAIN = 0.05  # seconds between looks for where it is
 _CONNECT = 1.0  # seconds
-_LOOK = 0.25  # seconds between looks whether who was asked is still the owner
-_ANSWER = 600.0  # seconds until who was asked is taken for stuck: a change of learner folds a whole log
+_LOOK = 0.25  # seconds between looks whether who was asked is alive, and still the owner
+_ANSWER = 600.0  # seconds until who is alive is taken for stuck: a change of learner folds a whole log
 _IDLE = 60.0  # seconds after which a connection is not used again: the other end closes it after 75
 _MOST_READ = 1 << 20  # bytes of an answer that wait to be sent on
 _PART = 1 << 18  # bytes of a body sent at a time
@@ -72,7 +72,7 @@ class Reply:
         self._connection, self.code, self.headers = connection, code, headers
 
     async def part(self) -> bytes:
-        """More of the body; empty at its end."""
+        """More of the body; empty at its end. Given up if who answers is no longer alive."""
         return await self._connection.part()
 
     async def body(self) -> bytes:
@@ -84,10 +84,10 @@ class Reply:
 
 
 class _Connection(asyncio.Protocol):
-    """A connection to another worker, for one request at a time."""
+    """A connection to another worker, for one request at a time; `alive` says whether that is."""
 
-    def __init__(self, done: Callable[["_Connection"], None]) -> None:
-        self._done = done
+    def __init__(self, done: Callable[["_Connection"], None], alive: Callable[[], bool]) -> None:
+        self._done, self._alive = done, alive
         self.idle_since = 0.0
         self._transport: Any = None
         self._head: asyncio.Future[Reply] | None = None
@@ -169,9 +169,18 @@ class _Connection(asyncio.Protocol):
         while not self.closed and (part := body.file.read(_PART)):
             self._transport.write(part)
             if self._writable is not None:
-                await self._writable
+                await self._wait(self._writable)
                 self._writable = None
         return self._head
+
+    async def _wait(self, waiting: "asyncio.Future[None]") -> None:
+        """Wait for the other end, as long as it is alive."""
+        end = time.monotonic() + _ANSWER
+        while not waiting.done():
+            await asyncio.wait([waiting], timeout=_LOOK)
+            if not waiting.done() and not (self._alive() and time.monotonic() < end):
+                self.close()
+                raise NotReached(sent=True)
 
     async def part(self) -> bytes:
         """More of the body; empty at its end. A connection that is done with goes back to the others."""
@@ -179,7 +188,7 @@ class _Connection(asyncio.Protocol):
             if self.closed:
                 raise NotReached(sent=True)
             self._more = asyncio.get_running_loop().create_future()
-            await self._more
+            await self._wait(self._more)
         if self._parts:
             part = self._parts.popleft()
             self._size -= len(part)
@@ -198,9 +207,10 @@ class _Connection(asyncio.Protocol):
 
 
 class Peers:
-    """Connections to other workers, by address."""
+    """Connections to other workers, by address; `alive` says of one whether a worker that is alive has it."""
 
-    def __init__(self) -> None:
+    def __init__(self, alive: Callable[[str], bool]) -> None:
+        self._alive = alive
         self._idle: dict[str, list[_Connection]] = {}
 
     async def ask(
@@ -212,9 +222,12 @@ class Peers:
         body: bytes | Held = b"",
         still: Callable[[], bool] | None = None,
     ) -> Reply:
-        """The answer of another worker to a request, as soon as it begins; given up when `still` says no."""
+        """The answer of another worker to a request, as soon as it begins.
+
+        Given up when `still` says no; by itself, when the worker is no longer alive.
+        """
         end = time.monotonic() + _ANSWER
-        still = still or (lambda: time.monotonic() < end)
+        still = still or (lambda: self._alive(address) and time.monotonic() < end)
         size = len(body) if isinstance(body, bytes) else body.size
         lines = [b"%b %b HTTP/1.1" % (method.encode(), target), _HOP + b": 1", b"content-length: %d" % size]
         lines += [b"%b: %b" % header for header in passed_on(headers) if header[0] not in _OF_A_CONNECTION]
@@ -244,7 +257,9 @@ class Peers:
                 connection.idle_since = time.monotonic()
                 idle.append(connection)
 
-        begin = asyncio.get_running_loop().create_connection(lambda: _Connection(done), host.strip("[]"), int(port))
+        alive = functools.partial(self._alive, address)
+        make = functools.partial(_Connection, done, alive)
+        begin = asyncio.get_running_loop().create_connection(make, host.strip("[]"), int(port))
         try:
             _, made = await asyncio.wait_for(begin, _CONNECT)
         except (OSError, TimeoutError) as error:
@@ -283,7 +298,7 @@ class Elsewhere:
         return found
 
     async def ask(self, address: str, method: str, target: str, body: bytes = b"") -> tuple[int, bytes]:
-        """Code and content of an answer of another worker."""
+        """Code and content of an answer of another worker; `Unavailable` if that is stopped or gone meanwhile."""
         if not address or address == self._ownership.address:
             raise Unavailable(_NOBODY)
         try:
@@ -309,7 +324,11 @@ class Forwarder:
     """Passes requests on to the workers that own their boards."""
 
     def __init__(self, worker: Worker, bodies: Bodies) -> None:
-        self._worker, self._bodies, self.peers = worker, bodies, Peers()
+        self._worker, self._bodies, self.peers = worker, bodies, Peers(self._is_alive)
+
+    def _is_alive(self, address: str) -> bool:
+        ownership = self._worker.ownership
+        return ownership is not None and address in ownership.others()
 
     def elsewhere(self, headers: list[tuple[bytes, bytes]]) -> Elsewhere | None:
         """How a request asks other workers; None if there are none, or if one of them sent it."""

@@ -15,8 +15,7 @@ import functools
 import logging
 import struct
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from ..worker.ownership import Ownership
@@ -40,21 +39,32 @@ class _Frames:
     """Splits what is received into frames."""
 
     def __init__(self, most: int) -> None:
-        self._most, self._rest = most, b""
+        self._most, self._data, self._start = most, b"", 0
 
-    def split(self, data: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
-        """Number, code and both parts of each frame that is complete; `ValueError` for what is none."""
-        data, start = self._rest + data, 0
-        while len(data) - start >= _HEAD.size:
-            size, number, code, first = _HEAD.unpack_from(data, start)
-            if not _HEAD.size + first <= size <= self._most:
-                raise ValueError(f"a frame of {size} bytes with a part of {first}")
-            if len(data) - start < size:
-                break
-            begin = start + _HEAD.size
-            start += size
-            yield number, code, data[begin : begin + first], data[begin + first : start]
-        self._rest = data[start:]
+    def add(self, data: bytes) -> None:
+        """Take more in."""
+        self._data, self._start = self._data[self._start :] + data, 0
+
+    def clear(self) -> None:
+        """Forget what was not taken."""
+        self._data, self._start = b"", 0
+
+    def first(self) -> tuple[int, int, bytes, bytes] | None:
+        """Number, code and both parts of the first frame, which is taken out; None if there is none as a whole.
+
+        `ValueError` for what is no frame.
+        """
+        left = len(self._data) - self._start
+        if left < _HEAD.size:
+            return None
+        size, number, code, first = _HEAD.unpack_from(self._data, self._start)
+        if not _HEAD.size + first <= size <= self._most:
+            raise ValueError(f"a frame of {size} bytes with a part of {first}")
+        if left < size:
+            return None
+        begin = self._start + _HEAD.size
+        self._start += size
+        return number, code, self._data[begin : begin + first], self._data[begin + first : self._start]
 
 
 def _frame(number: int, code: int, first: bytes, second: bytes) -> bytes:
@@ -63,47 +73,74 @@ def _frame(number: int, code: int, first: bytes, second: bytes) -> bytes:
 
 
 class AskedLink:
-    """The end of a link that answers. `find` gives what takes over what is asked for, None if nothing here does."""
+    """The end of a link that answers. `find` gives what takes over what is asked for, None if nothing here does.
+
+    Nothing more is read while anything waits here, or while the other end takes no answers: whoever can reach this
+    worker can open a link, and send whatever they like.
+    """
 
     def __init__(self, transport: Any, find: Callable[[bytes], Take | None]) -> None:
         self._transport, self._find, self._frames = transport, find, _Frames(_MOST_ASKED)
         self._open, self._ending = 0, False
-        self._waiting: deque[tuple[int, bytes, bytes]] = deque()  # what was not looked at yet
+        self._reading = self._taken = True  # whether more is read; the other end takes what is written
+        self._scheduled = False  # whether more of what waits is looked at soon
         transport.write(GREETING)
 
     def received(self, data: bytes) -> None:
         """More of what is asked; what are no frames ends the link."""
-        begin = not self._waiting
-        try:
-            for number, _, asked, body in self._frames.split(data):
-                self._open += 1
-                self._waiting.append((number, asked, body))
-            if begin:
-                self._take_some()
-        except ValueError as error:
-            self._abort(error)
+        self._frames.add(data)
+        if not self._scheduled:
+            self._take_some()
+
+    def pause(self) -> None:
+        """The other end takes nothing at the moment."""
+        self._taken = False
+        self._read(False)
+
+    def resume(self) -> None:
+        """The other end goes on."""
+        self._taken = True
+        if not self._scheduled:
+            self._take_some()
+
+    def lost(self) -> None:
+        """The connection is gone: who asked has left to others what was not answered, so it is not begun here."""
+        self._frames.clear()
 
     def _take_some(self) -> None:
         """Take some of what waits, and the rest after what else the event loop has to do."""
-        for _ in range(min(_AT_ONCE, len(self._waiting))):
-            number, asked, body = self._waiting.popleft()
-            take = self._find(asked) if self._open <= _MOST_OPEN else None
-            reply = _Answer(self, number)
-            if take is None or not take(reply, body):
-                reply.leave()
-        if self._waiting:
-            asyncio.get_running_loop().call_soon(self._take_more)
+        self._scheduled = False
+        for _ in range(_AT_ONCE):
+            if not self._taken:
+                return
+            try:
+                frame = self._frames.first()
+                if frame is None:
+                    self._read(True)
+                    return
+                number, _, asked, body = frame
+                self._open += 1
+                take = self._find(asked) if self._open <= _MOST_OPEN else None
+                reply = _Answer(self, number)
+                if take is None or not take(reply, body):
+                    reply.leave()
+            except ValueError as error:
+                log.warning("a link between workers was ended", extra={"fields": {"why": str(error)}})
+                self._frames.clear()
+                self._transport.abort()
+                return
+        self._read(False)
+        self._scheduled = True
+        asyncio.get_running_loop().call_soon(self._take_some)
 
-    def _take_more(self) -> None:
-        try:
-            self._take_some()
-        except ValueError as error:
-            self._abort(error)
-
-    def _abort(self, error: ValueError) -> None:
-        log.warning("a link between workers was ended", extra={"fields": {"why": str(error)}})
-        self._waiting.clear()
-        self._transport.abort()
+    def _read(self, more: bool) -> None:
+        """Read on, or no more for now."""
+        if more != self._reading and not self._transport.is_closing():
+            self._reading = more
+            if more:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
 
     def send(self, number: int, code: int, lines: bytes, content: bytes) -> None:
         """Answer a request."""
@@ -181,7 +218,9 @@ class _AskingLink(asyncio.Protocol):
         try:
             if not self.greeted.done():
                 data = self._greet(data)
-            for number, code, lines, content in self._frames.split(data):
+            self._frames.add(data)
+            while (frame := self._frames.first()) is not None:
+                number, code, lines, content = frame
                 asked = self.asked.pop(number, None)
                 if asked is not None:
                     asked.done(code, lines, content)

@@ -4,6 +4,7 @@ Every worker says again and again that it is alive, in the database, and reads t
 owner has said nothing for the time of a lease is free, and whoever is alive takes it. The lease decides no more than
 that: what a worker may write is decided by the fence of the partition, in the transaction that writes. So a worker
 that was stopped for a while, or whose clock is wrong, writes nothing to partitions that were given away meanwhile.
+Only lists made from copies of others' boards have no fence (`replicas`).
 
 Where one worker has much more to do than another, it gives some of its partitions away, a few at a time.
 """

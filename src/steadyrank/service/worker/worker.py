@@ -211,9 +211,13 @@ class Worker:
                 await self._inbox.wait_for(head)
             numbers = [number for number in self.cache.numbers() if number % self.partitions in leaving]
             await self.cache.save_boards(numbers, _KEEPING)
-            await self.log_writer.drop(leaving)
         except Unavailable:
             self.served |= leaving & self._fences.keys()
+            raise
+        try:
+            await self.log_writer.drop(leaving)
+        except Unavailable:  # it may be done later all the same: what is still this worker's is adopted again
+            self.lose(leaving)
             raise
         self._drop(leaving)
         return {partition: self._fences[partition] for partition in leaving if partition in self._fences}

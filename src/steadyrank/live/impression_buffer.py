@@ -273,7 +273,7 @@ class ImpressionBuffer:
         """The same by round; `clicked`: whether it is known that an answer had this click and was dealt with."""
         if self.learner_state.outcomes is None:
             raise Refused(409, NO_OUTCOMES)
-        return self.learner_state.outcomes.add(t, slot, id_, amount, clicked)
+        return self.learner_state.add_outcome(t, slot, id_, amount, clicked)
 
     def withhold(self, number: int) -> None:
         """An answer to an impression was refused: if no other one comes, nothing is known of it."""

@@ -106,6 +106,11 @@ class Outcomes:
         """Whether anything is known of this click."""
         return (t, item) in self.clicks
 
+    def worth(self, t: int, item: int) -> float:
+        """What is known to have come of this click, at least 0."""
+        click = self.clicks.get((t, item))
+        return 0.0 if click is None else max(click.worth, 0.0)
+
     def forget(self, t: int, items: Iterable[int]) -> None:
         """The learner is about to forget a visit: what came of its clicks first."""
         for item in items:

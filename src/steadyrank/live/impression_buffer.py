@@ -59,6 +59,9 @@ class Learning(Protocol):
     def add(self, item: str) -> None:
         """An item that was not known."""
 
+    def add_outcome(self, t: int, slot: int, number: int, amount: float, clicked: bool) -> Told:
+        """Something came of a click: what became of that."""
+
 
 # an impression's state; waiting: answered, not yet learnt from; withheld: open, but an answer to it was refused
 EMPTY, OPEN, WAITING, DONE, LOST, WITHHELD = range(6)

@@ -4,8 +4,10 @@ python bench/guards.py                       all parts, 4 profiles, 3 attacks, 3
 python bench/guards.py --parts spread honest --seeds 1 --profiles 2 --tastes 0.7 --bots 100
 python bench/guards.py --parts names cohorts --seeds 0 --tastes 0.7 --jobs 2
 
-The parts `names` and `cohorts` have honest populations of 40 to 8,000 clients against bots with few, many and fresh
-names: what honest users lose by the guard, in visits that are not learnt from and in the worth of their lists.
+The part `buyers` has people of whose clicks 2 % lead to an outcome, and 1,000 bots of whose clicks nothing comes; its
+multiples are of SteadyRank that is not told of the bots' visits. The parts `names` and `cohorts` have honest
+populations of 40 to 8,000 clients against bots with few, many and fresh names: what honest users lose by the guard,
+in visits that are not learnt from and in the worth of their lists.
 """
 
 import argparse
@@ -41,11 +43,14 @@ PARTS = (
     "names",
     "cohorts",
     "nameless",
+    "buyers",
     "time",
 )
 POPULATIONS, NAMES, RATES = (40, 100, 300, 1_500, 8_000), (20, 300, 0), (0.02, 0.05, 0.15)
 COHORTS = 40  # that honest clients are in
 COHORT_ROUNDS = 16_000  # as many as a guard remembers
+BUYERS, NEVER_BUY = {"chance": 0.02, "spread": 0.0}, 1e-6
+BOTS = 1_000  # against buyers
 FRAMED = "framed"  # bots in the cohorts of honest clients
 
 
@@ -263,6 +268,32 @@ def nameless(bench, table, world, seed, taste):
             print(f"  {world[0]:20} seed {seed}: nameless, {schedule}, {title}: {regrets}", flush=True)
 
 
+def buyers(bench, table, world, seed, taste):
+    """Bots with few visits each, where people buy and the guard is told, and where it is not told."""
+    for title, adversary, settings in attacks(world[1].size):
+
+        def run(chance=BUYERS["chance"], omniscient=False, adversary=adversary, settings=settings, **more):
+            return sr.simulate(
+                "SteadyRank", world[1], length=LENGTH, horizon=bench.horizon, seeds=[seed], users="Buyers",
+                users_settings={**CROWD, **BUYERS, "taste": taste, "chance": chance}, adversary=adversary,
+                adversary_settings={**settings, "bots": BOTS}, schedule="spread", budget=round(RATE * bench.horizon),
+                guard=bench.guard, guard_settings={**bench.settings, **more}, omniscient=omniscient,
+                marks=[bench.horizon // 4, bench.horizon], threads=1,
+            )  # fmt: skip
+
+        told = run(omniscient=True).regret[0] / BUYERS["chance"]
+        for name, one, chance in (
+            ("outcomes known", run(), BUYERS["chance"]),
+            ("none known", run(chance=NEVER_BUY), NEVER_BUY),
+            ("nobody refused", run(most=0.0), BUYERS["chance"]),
+        ):
+            regret = one.regret[0] / chance
+            table.add(f"buyers, {name}", regret[-1] / told[-1])
+            table.add(f"buyers, {name}, {title}", regret[-1] / told[-1])
+            table.add(f"buyers, {name}, after the first quarter", (regret[-1] - regret[0]) / (told[-1] - told[0]))
+            report(world, seed, taste, f"buyers, {name}, {title}", f"{regret[-1] / told[-1]:.2f}", one)
+
+
 class Crawler(NamedTuple):
     """A visitor who is no user, and never clicks."""
 
@@ -418,7 +449,7 @@ def play(task):
     elif part in ("names", "cohorts"):
         {"names": names, "cohorts": cohorts}[part](bench, table, world, seed, taste, chosen.populations)
     else:
-        of_part = {"honest": honest, "minority": minority, "both": both, "nameless": nameless}
+        of_part = {"honest": honest, "minority": minority, "both": both, "nameless": nameless, "buyers": buyers}
         of_part[part](bench, table, world, seed, taste)
     return table.rows
 

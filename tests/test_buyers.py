@@ -144,7 +144,7 @@ def test_bad_settings_are_refused_by_name(settings, named):
 
 
 class Heard:
-    """A learner that writes down what it is told of outcomes."""
+    """A learner or a guard that writes down what it is told of outcomes."""
 
     def __init__(self):
         self.told = []
@@ -173,12 +173,13 @@ def test_outcomes_become_known_when_they_do():
     """
     users = Script({1: [(5.0, 2.9), (1.0, 0.0)], 2: [(0.0, 0.0), (7.0, 0.0)], 3: [(4.0, 0.0), (4.0, 0.0)]})
     users.values[4] = [(6.0, 0.0), (3.0, 100.0)]
-    learner, ledger = Heard(), Ledger.create(5, 2)
+    learner, guard, ledger = Heard(), Heard(), Ledger.create(5, 2)
     bits = {1: [True, False], 2: [False, True], 3: [True, True], 4: [True, True]}
     for t in range(1, 5):
         ranking, clicks = np.array([t % 4, (t + 1) % 4]), np.array(bits[t])
-        tell_outcomes(learner, users, ledger, Visit(t), ranking, clicks, 2, t != 2, t == 3, None)
+        tell_outcomes(learner, guard, users, ledger, Visit(t), ranking, clicks, 2, t != 2, t == 3, None)
     assert learner.told == [(1, 1, 3, 0.0, 5.0), (0, 4, 4, 0.0, 6.0)]
+    assert guard.told == [(3, 2, 2, 0.0, 7.0), *learner.told]  # guards hear of visits that they refused
     assert ledger.tally.tolist() == [3, 3]
     take_outcomes_back(learner, ledger, 1, np.array([1, 2]))
     take_outcomes_back(learner, ledger, 2, np.array([2, 3]))

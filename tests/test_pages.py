@@ -88,6 +88,11 @@ NOT_FROM_EVIDENCE = {
             "bench/guards.py",
         ),
         ("| | honest visits not learnt from | worth lost |", "bench/guards.py"),
+        (
+            "| 1,000 names, 15 % of the visits | users of the reversed taste | promoters of half of the items | "
+            "ten items against the best ten |",
+            "bench/guards.py",
+        ),
     ],
     "live.md": [
         (

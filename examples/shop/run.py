@@ -15,13 +15,24 @@ import threading
 import time
 import urllib.parse
 
-from shop import PLACES, PRODUCTS, Handler, Shop, serve
-from visitors import PAID, Crowd, past, worth
+from shop import CAMPAIGN, ITS_PLACE, LOOKS, MOST, PLACES, PRODUCTS, Handler, Shop, by_rules, serve
+from visitors import PAID, Crowd, past, sales, worth
 
 from steadyrank.client import Client
 
 STAGE = (pathlib.Path(__file__).parent / "stage.html").read_text()
 SERVER = "http://127.0.0.1:8080"
+BRANDS = {look: [product for product in PRODUCTS if product.startswith(look)] for look in LOOKS}
+BOARD = {  # the shop's rules, and lists for what is sold
+    "items": PRODUCTS,
+    "length": PLACES,
+    "goal": "value",
+    "rules": {
+        "pins": {CAMPAIGN: ITS_PLACE},
+        "groups": {look: {"items": items, "most": MOST} for look, items in BRANDS.items()},
+        "when_impossible": "best",  # where the campaign is not among what was searched for
+    },
+}
 
 
 class Stage(Handler):
@@ -48,6 +59,8 @@ class Stage(Handler):
             "unheard": watch["guard"]["count"] if watch["guard"] else 0,
             "theirs_worth": worth(theirs),
             "ours_worth": worth(ours),
+            "theirs_sales": sales(theirs),
+            "ours_sales": sales(ours),
             "attacked": self.crowd.attacked,
             "paid": PAID,
             "dashboard": self.dashboard,
@@ -56,16 +69,18 @@ class Stage(Handler):
 
     def ours_for(self, query, watch):
         """What steadyrank would show: the list that everybody gets, or of what was found the items it rates best."""
-        if not query:
-            return [one["item"] for one in watch["list"]]
+        found = self.shop.found(query)
+        first = [one["item"] for one in watch["list"] if one["item"] in found]
         rates = {one["item"]: one["estimate"] for one in self.client.state("shop")["items"]}
-        return sorted(self.shop.found(query), key=lambda product: -rates[product])[:PLACES]
+        return by_rules([*first, *sorted(set(found) - set(first), key=lambda product: -rates[product])])
 
     def do_POST(self):
         """The button."""
-        if self.path == "/bots":
-            self.crowd.call_bots()
-        self.send(200 if self.path == "/bots" else 404, "")
+        if self.path != "/bots":
+            super().do_POST()
+            return
+        self.crowd.call_bots()
+        self.send(200, "")
 
     def send(self, code, text, kind="text/html", cookie=None):
         """One answer; a page with a list gets the column."""
@@ -96,7 +111,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="steadyrank-shop-") as folder:
         process, link = start_server(folder)
         client = Client(SERVER, timeout=120.0, tries=50)
-        client.put_board("shop", items=PRODUCTS, length=PLACES, lifetime=5.0)
+        client.put_board("shop", lifetime=5.0, **BOARD)
         rows = list(past())  # both start from the same month of clicks
         client.history("shop", rows)
         shop = Shop(collections.Counter(row["clicked"] for row in rows if row["clicked"]))
@@ -126,6 +141,7 @@ def report(theirs, ours):
     """What both rankers would show by now."""
     print(f"Most popular by now: {', '.join(theirs)}\nsteadyrank: {', '.join(ours)}")
     print(f"Of 100 people {100 * worth(theirs):.0f} would click, {100 * worth(ours):.0f} with steadyrank")
+    print(f"They would spend {100 * sales(theirs):.0f} €, {100 * sales(ours):.0f} € with steadyrank")
 
 
 def wait(seconds, crowd):

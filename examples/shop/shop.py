@@ -1,7 +1,8 @@
 """A small web shop, with the ranker it has always had: what was clicked most comes first. The standard library alone.
 
-steadyrank runs beside it, in shadow: it is told of every list and never asked for one. The lines that this takes end
-in `+ steadyrank`, here and in page.html; without them the shop shows the same lists. `run.py` starts everything.
+steadyrank runs beside it, in shadow: it is told of every list and every sale, and never asked for a list. The lines
+that this takes end in `+ steadyrank`, here and in page.html; without them the shop shows the same lists. `run.py`
+starts everything.
 """
 
 import collections
@@ -15,37 +16,74 @@ from secrets import token_hex
 
 from steadyrank.client import Client, Refused  # + steadyrank
 
+KINDS = {"mug": 9, "lamp": 45, "chair": 120, "clock": 30, "basket": 18}  # prices, in euros
 LOOKS = ("red", "blue", "oak", "brass", "tiny", "striped", "folding", "old", "glass", "plain")
-PRODUCTS = [f"{look} {kind}" for look, kind in itertools.product(LOOKS, ("mug", "lamp", "chair", "clock", "basket"))]
+PRODUCTS = [f"{look} {kind}" for look, kind in itertools.product(LOOKS, KINDS)]
 PLACES = 5
+CAMPAIGN, ITS_PLACE = "plain basket", 4  # from 1
+MOST = 2  # of a brand in a list: what looks alike is of one maker
 HERE = pathlib.Path(__file__).parent
 PAGE = (HERE / "page.html").read_text()
-PRODUCT = '<!doctype html><title>NAME</title><link rel="icon" href="data:,"><h1>NAME</h1><a href="/">Back</a>'
+PRODUCT = (
+    '<!doctype html><title>NAME</title><link rel="icon" href="data:,"><h1>NAME</h1>'
+    '<form method="post" action="/buy?QUERY"><button>Buy for PRICE €</button></form><a href="/">Back</a>'
+)
 SCRIPTS = {}
 api = Client("http://127.0.0.1:8080", timeout=0.5, tries=1)  # + steadyrank
 SCRIPTS["/beacon.js"] = HERE.parents[1] / "clients" / "js" / "src" / "beacon.js"  # + steadyrank
 
 
+def price(product):
+    """What a product costs."""
+    return KINDS[product.split()[1]]
+
+
+def by_rules(order):
+    """The list of products in this order, as far as the shop's rules allow: the campaign's place, and its brands'."""
+    pinned = [CAMPAIGN] if CAMPAIGN in order else []
+    taken, brands = [], collections.Counter(product.split()[0] for product in pinned)
+    for product in order:
+        brand = product.split()[0]
+        if product not in pinned and brands[brand] < MOST and len(taken) + len(pinned) < PLACES:
+            brands[brand] += 1
+            taken.append(product)
+    return [*taken[: ITS_PLACE - 1], *pinned, *taken[ITS_PLACE - 1 :]]
+
+
 class Shop:
-    """Fifty products, and how often each was clicked."""
+    """Fifty products, how often each was clicked, and what was sold."""
 
     def __init__(self, clicks=()):
-        self.clicks = collections.Counter(dict(clicks))
+        self.clicks, self.sold = collections.Counter(dict(clicks)), collections.Counter()
+        self.shown = {}  # + steadyrank
 
     def found(self, query):
         """Products whose names hold what was searched for."""
         return [product for product in PRODUCTS if query.lower() in product]
 
     def list_for(self, query):
-        """The most clicked ones first."""
-        return sorted(self.found(query), key=lambda product: (-self.clicks[product], product))[:PLACES]
+        """The most clicked ones first, as far as the rules allow."""
+        return by_rules(sorted(self.found(query), key=lambda product: (-self.clicks[product], product)))
 
     def page(self, query, visitor):
         """A page with a list, for a visitor."""
         items = self.list_for(query)
         page = PAGE.replace("QUERY", html.escape(query)).replace("LIST", "\n".join(map(row, items)))
-        page = page.replace("IMPRESSION", self._shadow(items, self.found(query), visitor))  # + steadyrank
+        impression = self._shadow(items, self.found(query), visitor)  # + steadyrank
+        self.shown |= {(visitor, item): impression for item in items}  # + steadyrank
+        page = page.replace("IMPRESSION", impression)  # + steadyrank
         return page
+
+    def sell(self, product, visitor):
+        """Somebody buys."""
+        self.sold[product] += 1
+        try:  # + steadyrank
+            if seen := self.shown.get((visitor, product)):  # + steadyrank
+                api.outcome("shop", seen, product, price(product), id=token_hex())  # + steadyrank
+        except (ConnectionError, Refused):  # + steadyrank
+            pass  # + steadyrank
+        finally:  # + steadyrank
+            api.close()  # + steadyrank
 
     def _shadow(self, items, some, who):  # + steadyrank
         try:  # + steadyrank
@@ -62,7 +100,7 @@ def row(item):
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """`/?q=lamp` shows a list, `/go?item=NAME` is where its links lead."""
+    """`/?q=lamp` shows a list, `/go?item=NAME` is where its links lead, and `/buy?item=NAME` sells it."""
 
     protocol_version = "HTTP/1.1"
     shop: Shop
@@ -75,10 +113,22 @@ class Handler(http.server.BaseHTTPRequestHandler):
             who = self.visitor()
             self.send(200, self.shop.page(asked.get("q", ""), who), cookie=f"visitor={who}; Path=/; SameSite=Lax")
         elif path == "/go" and asked.get("item") in PRODUCTS:
-            self.shop.clicks[asked["item"]] += 1
-            self.send(200, PRODUCT.replace("NAME", asked["item"]))
+            product = asked["item"]
+            self.shop.clicks[product] += 1
+            page = PRODUCT.replace("NAME", product).replace("PRICE", str(price(product)))
+            self.send(200, page.replace("QUERY", urllib.parse.urlencode({"item": product})))
         elif path in SCRIPTS:
             self.send(200, SCRIPTS[path].read_text(), "text/javascript")
+        else:
+            self.send(404, "There is no such page.")
+
+    def do_POST(self):
+        """Sell a product, and show the shop again."""
+        path, _, rest = self.path.partition("?")
+        product = dict(urllib.parse.parse_qsl(rest)).get("item")
+        if path == "/buy" and product in PRODUCTS:
+            self.shop.sell(product, self.visitor())
+            self.send(200, '<!doctype html><title>Sold</title><h1>Thank you.</h1><a href="/">Back</a>')
         else:
             self.send(404, "There is no such page.")
 

@@ -1,4 +1,4 @@
-"""Who comes to the shop: people, who click what they like, and bots, who click what they are paid for."""
+"""Who comes to the shop: people, who click what they like and buy some of it, and bots, who click what pays."""
 
 import html
 import json
@@ -10,11 +10,13 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from shop import PLACES, PRODUCTS
+from shop import PLACES, PRODUCTS, price
 
 _chance = random.Random(7)
 LIKED = {product: _chance.uniform(0.01, 0.06) for product in PRODUCTS}
 LIKED |= dict(zip(_chance.sample(PRODUCTS, 8), (0.42, 0.38, 0.35, 0.32, 0.3, 0.28, 0.26, 0.24), strict=True))
+BOUGHT = {product: _chance.uniform(0.05, 0.25) for product in PRODUCTS}  # how many clicks of people lead to a sale
+LATER, SECONDS = 0.5, 5.0  # so many of the sales are made later, by so many seconds on average
 PAID = sorted(PRODUCTS, key=LIKED.__getitem__)[:3]
 PEOPLE, BOTS = 200, 40  # how many there are of each
 
@@ -25,6 +27,15 @@ def worth(items):
     for item in items:
         nobody *= 1.0 - LIKED[item]
     return 1.0 - nobody
+
+
+def sales(items):
+    """What a visitor to a list spends on average, who scans from the top and leaves with the first click."""
+    total, here = 0.0, 1.0
+    for item in items:
+        total += here * LIKED[item] * BOUGHT[item] * price(item)
+        here *= 1.0 - LIKED[item]
+    return total
 
 
 def past(n=3_000, seed=1):
@@ -54,6 +65,13 @@ def visit(shop, server, name, chance, bot=False):
     return clicked
 
 
+def buy(shop, name, item):
+    """Buy what was clicked."""
+    address = f"{shop}/buy?{urllib.parse.urlencode({'item': item})}"
+    request = urllib.request.Request(address, b"", headers={"cookie": f"visitor={name}"})
+    urllib.request.urlopen(request, timeout=10).close()
+
+
 class Crowd:
     """People all the time, and bots for a while when they are called; each kind in a thread of its own."""
 
@@ -81,13 +99,19 @@ class Crowd:
             thread.join()
 
     def _come(self, bot):
-        chance = random.Random(self._chance.random())
+        chance, later = random.Random(self._chance.random()), []
         while not self._ended.wait(0.08 if bot else 0.05):
-            name = f"bot {chance.randrange(BOTS)}" if bot else f"visitor {chance.randrange(PEOPLE)}"
+            name = f"bot-{chance.randrange(BOTS)}" if bot else f"visitor-{chance.randrange(PEOPLE)}"
             if bot and not self.attacked:
                 continue
             try:
-                visit(self._shop, self._server, name.replace(" ", "-"), chance, bot)
+                clicked = visit(self._shop, self._server, name, chance, bot)
+                if clicked and not bot and chance.random() < BOUGHT[clicked]:
+                    wait = chance.expovariate(1.0 / SECONDS) if chance.random() < LATER else 0.0
+                    later.append((time.monotonic() + wait, name, clicked))
+                for sale in [sale for sale in later if sale[0] <= time.monotonic()]:
+                    later.remove(sale)
+                    buy(self._shop, *sale[1:])
             except urllib.error.HTTPError as error:
                 error.close()
                 if not (bot and error.code == 429):  # more answers in a minute than one client may give

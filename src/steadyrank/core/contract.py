@@ -71,14 +71,14 @@ METHODS = {
     "guard": ("admit",),
 }
 OPTIONAL = {
-    "forget": "learner",
-    "count_answer": "learner",
-    "end_window": "learner",
-    "retract": "guard",
-    "group": "users",
-    "expect": "users",
-    "buy": "users",
-    "outcome": "learner",
+    "forget": ("learner",),
+    "count_answer": ("learner",),
+    "end_window": ("learner",),
+    "retract": ("guard",),
+    "group": ("users",),
+    "expect": ("users",),
+    "buy": ("users",),
+    "outcome": ("learner", "guard"),
 }
 OTHER_NAMES = {  # for a field or a method that bears a hook's name
     "rank": "place",

@@ -49,7 +49,7 @@ def _check_class(kind: str, cls: type) -> None:
         _refuse_assignment(cls, getattr(cls, name))
     for name in HOOKS:
         own = getattr(cls, name, None)
-        expected = name in methods or (OPTIONAL.get(name) == kind and own is not None)
+        expected = name in methods or (kind in OPTIONAL.get(name, ()) and own is not None)
         if not expected and callable(own):
             raise ValueError(
                 f"{cls.__name__} has a method {name!r}, which compiled code takes for the one of another kind of "

@@ -117,20 +117,21 @@ def take_back(learner, guard, users, ledger, back, visits):
     return _take_back(learner, guard, users, ledger, back, visits) if _both(learner, guard) else 0
 
 
-def tell_outcomes(learner, users, ledger, visit, ranking, clicks, reach, learnt, false, till):
-    """Note what comes of the clicks of a round, and tell the learner what becomes known in it.
+def tell_outcomes(learner, guard, users, ledger, visit, ranking, clicks, reach, learnt, false, till):
+    """Note what comes of the clicks of a round, and tell the guard and the learner what becomes known in it.
 
-    `clicks` as reported, `reach` of them; `learnt`: whether the learner was told of them; `false`: nothing comes of
-    them, for no user made them. Compiled, nothing is left of it where users buy nothing and so there is no ledger.
+    `clicks` as reported, `reach` of them; `learnt`: whether the learner was told of them, and so is told what comes
+    of them, as the guard is in any case; `false`: nothing comes of them, for no user made them. Compiled, nothing is
+    left of it where users buy nothing and so there is no ledger.
     """
     if ledger is not None:
-        _tell_outcomes(learner, users, ledger, visit, ranking, clicks, reach, learnt, false, till)
+        _tell_outcomes(learner, guard, users, ledger, visit, ranking, clicks, reach, learnt, false, till)
 
 
-def tell(learner, item, shown, t, before, after):
-    """Tell a learner what came of a click, if it has a method for it."""
-    if offers(learner, "outcome"):
-        learner.outcome(item, shown, t, before, after)
+def tell(record, item, shown, t, before, after):
+    """Tell a learner or a guard what came of a click, if it has a method for it."""
+    if offers(record, "outcome"):
+        record.outcome(item, shown, t, before, after)
 
 
 def group_of(users, client):
@@ -183,13 +184,13 @@ def _compiled_take_outcomes_back(learner, ledger, t, ranking):
 
 
 @overload(tell)
-def _compiled_tell(learner, item, shown, t, before, after):
-    if offers(learner, "outcome"):
-        return lambda learner, item, shown, t, before, after: learner.outcome(item, shown, t, before, after)
-    return lambda learner, item, shown, t, before, after: None
+def _compiled_tell(record, item, shown, t, before, after):
+    if offers(record, "outcome"):
+        return lambda record, item, shown, t, before, after: record.outcome(item, shown, t, before, after)
+    return lambda record, item, shown, t, before, after: None
 
 
-def _tell_outcomes(learner, users, ledger, visit, ranking, clicks, reach, learnt, false, till):
+def _tell_outcomes(learner, guard, users, ledger, visit, ranking, clicks, reach, learnt, false, till):
     t = visit.t
     ledger.learnt[t] = learnt
     # drawn in any case, so that later visits meet the same luck
@@ -202,6 +203,7 @@ def _tell_outcomes(learner, users, ledger, visit, ranking, clicks, reach, learnt
         shown, p = ledger.round[number], ledger.place[number]
         before = ledger.told[shown, p]
         ledger.told[shown, p] = before + ledger.worth[number]
+        tell(guard, ledger.item[number], shown, t, before, ledger.told[shown, p])
         if ledger.learnt[shown]:
             tell(learner, ledger.item[number], shown, t, before, ledger.told[shown, p])
         ledger.tally[1] += 1
@@ -222,9 +224,9 @@ def _note_outcome(ledger, t, item, p):
 
 
 @overload(tell_outcomes)
-def _compiled_tell_outcomes(learner, users, ledger, visit, ranking, clicks, reach, learnt, false, till):
+def _compiled_tell_outcomes(learner, guard, users, ledger, visit, ranking, clicks, reach, learnt, false, till):
     if isinstance(ledger, types.NoneType):
-        return lambda learner, users, ledger, visit, ranking, clicks, reach, learnt, false, till: None
+        return lambda learner, guard, users, ledger, visit, ranking, clicks, reach, learnt, false, till: None
     return _tell_outcomes
 
 
@@ -271,5 +273,5 @@ def play_round(learner, users, adversary, guard, ledger, t, buffers, omniscient,
             learner.update(reported, ranking, note, clicks, examined)
         else:
             visits[REFUSED, sort] += 1
-    tell_outcomes(learner, users, ledger, visit, ranking, clicks, examined, admitted, paid > 0.0, till)
+    tell_outcomes(learner, guard, users, ledger, visit, ranking, clicks, examined, admitted, paid > 0.0, till)
     return visit, paid, examined

@@ -180,3 +180,5 @@ class TrustView(GuardView):
     """What `ClientTrust` made of the clients."""
 
     share: float = 0.0  # of visits of the rare taste; 0: none was found
+    expected: float = 0.0  # of its clicks so many would have led to something, were they people's
+    came: float = 0.0  # and so many did

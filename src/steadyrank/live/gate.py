@@ -11,7 +11,7 @@ import numpy as np
 from ..core.arrays import Bools, Floats, Ints
 from ..core.contract import KIND, NOTE_EXTRA, SILENCE, Problem, Visit, memory, view_of
 from ..core.discovery import find_class, make
-from ..core.dispatch import call_admit, call_forget, call_retract
+from ..core.dispatch import call_admit, call_forget, call_outcome, call_retract
 from ..core.philox import philox
 from ..core.rounds import TakenBack, offers
 from ..core.settings import flag
@@ -254,6 +254,13 @@ class Gate:
                 for its_kind in other.guards:
                     if (other, its_kind) != (post, kind):
                         other.disown(its_kind, t, ranking[:size], clicks[:size])
+
+    def outcome(self, item: int, shown: int, t: int, before: float, after: float) -> None:
+        """Tell the guards what came of a click, whether the learner knows of it or not."""
+        for post in self.posts if before != after else ():
+            for guard in post.guards.values():
+                if offers(guard, "outcome"):
+                    call_outcome(guard, item, shown, t, before, after)  # compiled with the first one of all
 
     def leave(self, kinds: Sequence[str]) -> None:
         """Cohorts of these kinds are judged no longer, and what was known of them is forgotten."""

@@ -59,6 +59,9 @@ class Learning(Protocol):
     def add(self, item: str) -> None:
         """An item that was not known."""
 
+    def add_outcome(self, t: int, slot: int, number: int, amount: float, clicked: bool) -> Told:
+        """Something came of a click: what became of that."""
+
 
 # an impression's state; waiting: answered, not yet learnt from; withheld: open, but an answer to it was refused
 EMPTY, OPEN, WAITING, DONE, LOST, WITHHELD = range(6)
@@ -278,7 +281,7 @@ class ImpressionBuffer:
         """The same by round; `clicked`: whether it is known that an answer had this click and was dealt with."""
         if self.learner_state.outcomes is None:
             raise Refused(409, NO_OUTCOMES)
-        return self.learner_state.outcomes.add(t, slot, id_, amount, clicked)
+        return self.learner_state.add_outcome(t, slot, id_, amount, clicked)
 
     def withhold(self, number: int) -> None:
         """An answer to an impression was refused: if no other one comes, nothing is known of it."""

@@ -23,7 +23,7 @@ from .answers import check_item
 from .features import NO_FEATURES, FeatureSpace, Values, check_suited
 from .gate import NO_GUARD, Gate, Guarding
 from .newcomers import NEW_LOOKS, Newcomers
-from .outcomes import Outcomes
+from .outcomes import Outcomes, Told
 from .widening import restored, widen
 
 MOST_ITEMS = 10_000_000
@@ -125,6 +125,15 @@ class LearnerState:
     def _tell(self, slot: int, shown: int, now: int, before: float, after: float) -> None:
         """Tell the learner what came of a click."""
         self._outcome(self.learner, slot, shown, now, before, after)
+
+    def add_outcome(self, t: int, slot: int, number: int, amount: float, clicked: bool) -> Told:
+        """Something came of a click, as `Outcomes.add` has it; guards hear of it whether the learner does or not."""
+        assert self.outcomes is not None
+        before = self.outcomes.worth(t, slot)
+        told = self.outcomes.add(t, slot, number, amount, clicked)
+        if told in ("learnt", "unheard"):
+            self.gate.outcome(slot, t, self.outcomes.now, before, self.outcomes.worth(t, slot))
+        return told
 
     def guard_by(self, guards: Guarding, shadow: bool) -> None:
         """Other guards from now on, which know nobody yet."""
@@ -395,7 +404,10 @@ class LearnerState:
         elif self._update(self.learner, visit, ranking, marked, clicks, examined):
             self._compiled_window()(self.learner, visit)
         if self.outcomes is not None:
-            self.outcomes.click(visit.t, ranking[:examined][clicks[:examined]].tolist(), not refused)
+            clicked = ranking[:examined][clicks[:examined]].tolist()
+            self.outcomes.click(visit.t, clicked, not refused)
+            for slot in clicked:  # an outcome may have come before the answer
+                self.gate.outcome(slot, visit.t, visit.t, 0.0, self.outcomes.worth(visit.t, slot))
         return not refused
 
     def _compiled_window(self) -> Callable[..., Any]:

@@ -116,6 +116,11 @@ class Outcomes:
         click = self.clicks.get((t, item))
         return click is not None and click.state != WAITS
 
+    def worth(self, t: int, item: int) -> float:
+        """What is known to have come of this click, at least 0."""
+        click = self.clicks.get((t, item))
+        return 0.0 if click is None else max(click.worth, 0.0)
+
     def forget(self, t: int, items: Iterable[int]) -> None:
         """The learner is about to forget a visit with clicks on these items: what came of them first."""
         for item in items:

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..core.contract import ANSWER, KIND, NOTE_EXTRA, SILENCE, VOUCHED, Visit
 from ..core.discovery import find_class, make
-from ..core.dispatch import call_admit, call_retract
+from ..core.dispatch import call_admit, call_outcome, call_retract
 from ..core.rounds import FIRST_BOT, TakenBack, offers
 from ..core.views import GuardView
 from .samples import D, Event, F, K, T, check_fields, feedback, sample_attraction, sample_problem, state
@@ -18,22 +18,28 @@ def check_guard(cls: type, **settings: Any) -> None:
     find_class("guard", cls, {})
     check_fields(cls, lambda n: make(cls, sample_problem(n), settings=settings))
     guard, plain = (make(cls, sample_problem(K), settings=settings) for _ in range(2))
-    decisions = _watch(guard, call_admit, call_retract)
-    again = _watch(plain, call_admit.plain, call_retract.plain)
-    assert decisions == again, f"{cls.__name__}: compiled and interpreted `admit` or `retract` differ"
+    decisions = _watch(guard, call_admit, call_retract, call_outcome)
+    again = _watch(plain, call_admit.plain, call_retract.plain, call_outcome.plain)
+    assert decisions == again, f"{cls.__name__}: compiled and interpreted methods differ"
     assert state(guard) == state(plain), f"{cls.__name__}: compiled and interpreted memory differ"
     other = make(cls, sample_problem(K)._replace(attraction=sample_attraction(K)[::-1].copy()), settings=settings)
-    assert _watch(other, call_admit, call_retract) == decisions, (
+    assert _watch(other, call_admit, call_retract, call_outcome) == decisions, (
         f"{cls.__name__}: a guard may not read the attractions"
     )
     if callable(getattr(cls, "view", None)):
         assert isinstance(guard.view(), GuardView), f"{cls.__name__}: `view` returns a GuardView (rule 12)"
         assert state(guard) == state(plain), f"{cls.__name__}: `view` only reads (rule 12)"
-    _watch(make(cls, sample_problem(K)._replace(horizon=0), settings=settings), call_admit, call_retract)
+    endless = make(cls, sample_problem(K)._replace(horizon=0), settings=settings)
+    _watch(endless, call_admit, call_retract, call_outcome)
 
 
-def _watch(guard: Any, admit: Callable[..., Any], retract: Callable[..., Any]) -> list[Any]:
-    """Visits of heavy clients, fresh and silent ones, and impossible feedback; what the guard said of each."""
+def _watch(
+    guard: Any, admit: Callable[..., Any], retract: Callable[..., Any], outcome: Callable[..., Any]
+) -> list[Any]:
+    """Visits of heavy clients, fresh and silent ones, and impossible feedback; what the guard said of each.
+
+    Outcomes of clicks, of clicks that never were and of rounds that are over for long, and some taken back.
+    """
     name = type(guard).__name__
     world = np.random.default_rng(2)
     admitted: dict[int, Event] = {}  # by round, the visits that were admitted and not taken back
@@ -58,6 +64,10 @@ def _watch(guard: Any, admit: Callable[..., Any], retract: Callable[..., Any]) -
             decisions.append(_take_back(name, guard, retract, admitted, t))
         if answer:
             admitted[t] = kept
+        if offers(guard, "outcome"):
+            shown, after = max(t - int(world.integers(40)) ** 2, 1), float(world.integers(3))
+            outcome(guard, int(world.integers(K)), shown, t, 1.0 - min(after, 1.0), after)
+            outcome(guard, int(ranking[0]), t, t, 0.0, after)
     return decisions
 
 

@@ -2,6 +2,7 @@
 
 Each client is of one of the two, so that all visits of a client are judged together: expectation-maximization for a
 mixture of two, over clients. Evidence is kept in whole units of 1 / UNIT nats: sums are exact, whatever their order.
+What comes of clicks has no part in the fit, so that it can judge what the fit found.
 """
 
 import math
@@ -13,7 +14,7 @@ import numpy as np
 from ...core.arrays import Counts, Floats, Ints
 from ...core.compiling.jit import no_refcount
 from .client_table import USED, Clients
-from .recent_visits import HELD, RecentVisits, nth_oldest
+from .recent_visits import HELD, OUTCOMES, RecentVisits, nth_oldest
 
 UNIT = 256  # of a nat
 NEVER = 1 << 15  # no score is as high
@@ -35,7 +36,12 @@ FEW, HEAVY = (
     8,
 )  # clients surely odd: if they are few, or have more than an eighth of the odd visits, each is judged by the others
 SURE_CLIENTS, SURE_VISITS = 0.05, 0.25  # shares of the odd ones that are surely odd; one of the two is enough
-BAR, TURN = range(2)  # places of ClientMixture.rule
+BAR, TURN, PROVEN, DOUBT = range(4)  # places of ClientMixture.rule
+EXPECTED, CAME = range(2)  # places of ClientMixture.outcomes
+BOTS_BUY = 0.1  # outcomes of a click by whoever is no person, as a share of those of a person's
+SPARED = round(-math.log(BOTS_BUY) * UNIT)  # evidence of an outcome for its client
+ANCHORS, ODD_PART = 20, 0.2  # outcomes from which on they are a beginning; what is odd of the others
+BLOCKS = 8  # of the remembered visits, by age: outcomes of new clicks may not be known yet
 CLIENTS, VISITS, KNOWN = range(3)  # places of ClientMixture.share
 RECENT = 512  # visits that count as recent
 
@@ -49,14 +55,17 @@ class ClientMixture(NamedTuple):
     odd_clicks: Floats  # [K]
     evidence: Counts  # [2 K] of a bit 0 and of a bit 1 of each item, for the odd taste
     share: Floats  # [3] odd ones among clients and among visits; how many clients
-    rule: Ints  # [2] the score from which on a client is refused, and the way in which the next fit begins
+    rule: Ints  # [4] the score from which on a client is refused, the way in which the next fit begins, whether
+    # outcomes prove that nobody with the odd taste is a person, what is taken off the evidence of each visit
+    outcomes: Floats  # [2] of the odd ones' clicks: what people's would have led to, and what came of them
 
     @classmethod
     def create(cls, n_items: int) -> "ClientMixture":
         """Nothing known."""
         counts = np.zeros(n_items, np.int32), np.zeros(n_items, np.int32)
         odd = np.zeros(n_items), np.zeros(n_items)
-        return cls(*counts, *odd, np.zeros(2 * n_items, np.int32), np.zeros(3), np.array([NEVER, 0], np.int64))
+        evidence, rule = np.zeros(2 * n_items, np.int32), np.array([NEVER, 0, 0, 0], np.int64)
+        return cls(*counts, *odd, evidence, np.zeros(3), rule, np.zeros(2))
 
 
 @no_refcount
@@ -151,13 +160,17 @@ def reset_scores(clients, carried):
 
 
 @no_refcount
-def score_clients(taste, visits, clients, doubt):
-    """Add up the evidence of the remembered visits for their clients, in order, each less `doubt`."""
+def score_clients(taste, visits, clients, doubt, spared):
+    """Add up the evidence of the remembered visits for their clients, in order.
+
+    Each counts `doubt` less, and `spared` less for each outcome.
+    """
     reset_scores(clients, True)
     for i in range(visits.tally[HELD]):
         at = nth_oldest(visits, i)
         place = visits.place[at]
-        clients.score[place] = bounded(clients.score[place] + evidence_of_visit(taste, visits, at) - doubt)
+        against = evidence_of_visit(taste, visits, at) - doubt - spared * visits.outcomes[at]
+        clients.score[place] = bounded(clients.score[place] + against)
 
 
 @no_refcount
@@ -294,10 +307,31 @@ def turn_round(taste):
 
 
 @no_refcount
+def start_anchored(taste, visits, clients, mean):
+    """Evidence for what those of whose clicks nothing came do, and those who bought do not.
+
+    Who bought is a person. The visits of all others are a mixture, ODD_PART of it odd: from what they did, so much is
+    taken of what the people did that this part is left.
+    """
+    reset_scores(clients, False)
+    for at in range(visits.tally[HELD]):
+        place = visits.place[at]
+        clients.score[place] = min(clients.score[place] + visits.outcomes[at], 1)
+    bought = 0
+    for at in range(visits.tally[HELD]):
+        bought += clients.score[visits.place[at]]
+    less = (1.0 - ODD_PART) * (visits.tally[HELD] - bought) / max(bought, 1)
+    clear_odd(taste)
+    for at in range(visits.tally[HELD]):
+        count_odd(taste, visits, at, -less if clients.score[visits.place[at]] == 1 else 1.0)
+    weigh_items(taste, mean)
+
+
+@no_refcount
 def settle(taste, visits, clients, mean):
     """Fit the two tastes, beginning with the evidence at hand; the one with fewer visits is the odd one."""
     for _ in range(STEPS):
-        score_clients(taste, visits, clients, 0)
+        score_clients(taste, visits, clients, 0, 0)
         moved = assign(taste, visits, clients)
         weigh_items(taste, mean)
         if 1.0 - STILL < moved < 1.0 + STILL:
@@ -319,7 +353,7 @@ def focus(taste, visits, clients, mean, certainty, doubt):
 
     Bots beside an honest minority may first be found as one group with it, which is too large to be fraud.
     """
-    score_clients(taste, visits, clients, doubt)
+    score_clients(taste, visits, clients, doubt, 0)
     bar = bar_of(taste, certainty)
     sure, part = count_sure(visits, clients, bar)
     if sure < FEWEST:
@@ -356,7 +390,7 @@ def score_of_client(taste, visits, clients, place, doubt):
     for i in range(visits.tally[HELD]):
         at = nth_oldest(visits, i)
         if visits.place[at] == place:
-            score = bounded(score + evidence_of_visit(taste, visits, at) - doubt)
+            score = bounded(score + evidence_of_visit(taste, visits, at) - doubt - SPARED * visits.outcomes[at])
     return score
 
 
@@ -390,16 +424,60 @@ def judge_by_others(taste, visits, clients, mean, bar, doubt):
 
 
 @no_refcount
+def evidence_of_outcomes(taste, visits, clients):
+    """By how much, in units, what came of the odd ones' clicks says that they are no people; below 0: that they are.
+
+    Of a person's clicks as many lead to something as of all other clicks of the same age, of a bot's BOTS_BUY of
+    that: a quotient of two Poisson probabilities. Scores are those of clicks alone: were outcomes in them, whoever
+    has none would seem odd, and nothing come of what odd clients click, for no other reason than that.
+    """
+    odds = odds_of(prior_share(taste))
+    held = visits.tally[HELD]
+    expected = came = 0.0
+    for block in range(BLOCKS):
+        odd_clicks = odd_outcomes = 0.0
+        clicks = outcomes = 0
+        for i in range(block * held // BLOCKS, (block + 1) * held // BLOCKS):
+            at = nth_oldest(visits, i)
+            chance = chance_odd(clients.score[visits.place[at]], odds)
+            for p in range(visits.examined[at]):
+                clicks += visits.bits[at, p] & 1
+                odd_clicks += chance * (visits.bits[at, p] & 1)
+            outcomes += visits.outcomes[at]
+            odd_outcomes += chance * visits.outcomes[at]
+        if clicks - odd_clicks > 0.5:
+            expected += odd_clicks * (outcomes - odd_outcomes) / (clicks - odd_clicks)
+        came += odd_outcomes
+    taste.outcomes[EXPECTED] = expected
+    taste.outcomes[CAME] = came
+    return min(max((1.0 - BOTS_BUY) * expected * UNIT - SPARED * came, -float(NEVER)), float(NEVER))
+
+
+@no_refcount
 def convict(taste, visits, clients, mean, most, certainty, doubt):
-    """Score all clients and set the bar; whether the odd taste is rare and enough clients surely have it."""
-    score_clients(taste, visits, clients, doubt)
+    """Score all clients and set the bar; whether the odd taste is rare and enough clients surely have it.
+
+    Where outcomes prove that they are no people, a client is refused as soon as it is more likely odd than not. Where
+    they prove that they are, nobody is. A proof lasts until there is one of the opposite, or the taste is lost.
+    """
+    against = 0.0
+    if visits.tally[OUTCOMES] > 0:
+        score_clients(taste, visits, clients, 0, 0)
+        against = evidence_of_outcomes(taste, visits, clients)
+    taste.rule[PROVEN] = against > certainty or (taste.rule[PROVEN] == 1 and against >= 0.0)
+    if taste.rule[PROVEN]:
+        certainty = doubt = 0
+    taste.rule[DOUBT] = doubt
+    score_clients(taste, visits, clients, doubt, SPARED)
     bar = bar_of(taste, certainty)
     if rare(taste, visits, most):
         judge_by_others(taste, visits, clients, mean, bar, doubt)
     sure, visited = count_sure(visits, clients, bar)
     enough = sure >= SURE_CLIENTS * taste.share[CLIENTS] * taste.share[KNOWN]
     enough = enough or visited >= SURE_VISITS * taste.share[VISITS] * visits.tally[HELD]
-    convicted = enough and sure >= FEWEST and rare(taste, visits, most)
+    people = against < -certainty
+    enough = enough or taste.rule[PROVEN] == 1
+    convicted = enough and not people and sure >= FEWEST and rare(taste, visits, most)
     taste.rule[BAR] = bar if convicted else NEVER
     return convicted
 
@@ -418,17 +496,22 @@ def fit(taste, visits, clients, most, certainty, doubt):
     """Fit the two tastes, score all clients, and set the bar. O(remembered visits) a step.
 
     An odd taste is followed as long as it is there. Else each fit begins anew, in one of three ways in turn, the
-    flat one twice as often; what it finds must last when the fit goes on.
+    flat one twice as often, and with those who bought in its place where outcomes are known; what it finds must last
+    when the fit goes on.
     """
     mean = mean_rate(taste)
     if taste.rule[BAR] < NEVER:
         settle(taste, visits, clients, mean)
         if convict(taste, visits, clients, mean, most, certainty, doubt):
             return
+    taste.rule[PROVEN] = 0
     turn = taste.rule[TURN]
     taste.rule[TURN] = (turn + 1) % 4
     taste.share[CLIENTS] = taste.share[VISITS] = FIRST_SHARE
-    start_flat(taste, mean)
+    if turn % 2 == 0 and visits.tally[OUTCOMES] >= ANCHORS:
+        start_anchored(taste, visits, clients, mean)
+    else:
+        start_flat(taste, mean)
     if turn % 2 == 1:
         start_agreed(taste, visits, clients, mean)
     if turn == 3:

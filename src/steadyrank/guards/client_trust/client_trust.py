@@ -11,8 +11,12 @@ from ...core.settings import real, whole
 from ...core.views import GuardView, Suspect, TrustView
 from .client_mixture import (
     BAR,
+    CAME,
+    DOUBT,
+    EXPECTED,
     NEVER,
     RECENT,
+    SPARED,
     UNIT,
     VISITS,
     ClientMixture,
@@ -24,7 +28,19 @@ from .client_mixture import (
     refused_lately,
 )
 from .client_table import NOBODY, USED, Clients, place_of_client, welcome
-from .recent_visits import CURSOR, DONE, HELD, NEXT, SINCE, RecentVisits, nth_oldest, read_visit, write_visit
+from .recent_visits import (
+    CURSOR,
+    DONE,
+    HELD,
+    NEXT,
+    SINCE,
+    RecentVisits,
+    clicked_in,
+    count_outcome,
+    nth_oldest,
+    read_visit,
+    write_visit,
+)
 
 # places of ClientTrust.tally; FOUND: fits in a row that have found somebody, or, below 0, nobody
 REFUSED, RETRACTED, LATELY, DOWN, STOOD_DOWN, FOUND = range(6)
@@ -45,7 +61,7 @@ class ClientTrust(NamedTuple):
     `most`: a taste with at least this share of the visits is an honest one. `certainty`: log
     odds, in nats, from which on a client is refused. `doubt`: nats taken off the evidence of each visit: room
     for honest clients with tastes of their own. `stand_down`: the share of the RECENT latest visits above which the
-    guard refuses nobody. `remembered`: visits, 49 bytes and 12 a place of the list each.
+    guard refuses nobody. `remembered`: visits, 51 bytes and 12 a place of the list each.
     `known`: clients, 32 bytes each, the least recently seen leaving first; at least as many as visits are remembered.
     A visit costs O(examined), and a part of the fit, which is O(remembered) each time an eighth of it is new.
     """
@@ -61,7 +77,7 @@ class ClientTrust(NamedTuple):
     remembered: int
     known: int
 
-    VERSION = 3
+    VERSION = 4
 
     @classmethod
     def create(
@@ -97,16 +113,16 @@ class ClientTrust(NamedTuple):
             at = visits.tally[NEXT]
             sender = visits.place[at]
             if taste.rule[BAR] < NEVER:
-                clients.carried[sender] = bounded(
-                    clients.carried[sender] + evidence_of_visit(taste, visits, at) - self.doubt
-                )
+                against = evidence_of_visit(taste, visits, at) - taste.rule[DOUBT] - SPARED * visits.outcomes[at]
+                clients.carried[sender] = bounded(clients.carried[sender] + against)
             clients.held[sender] -= 1
             count_visit(taste, visits, at, -1)
         place = welcome(clients, visit.client)
         at = write_visit(visits, place, visit.t, ranking, note, clicks, examined)
         count_visit(taste, visits, at, 1)
         clients.held[place] += 1
-        clients.score[place] = bounded(clients.score[place] + evidence_of_visit(taste, visits, at) - self.doubt)
+        against = evidence_of_visit(taste, visits, at) - taste.rule[DOUBT]
+        clients.score[place] = bounded(clients.score[place] + against)
         pause = FIRST_FIT if self.tally[FOUND] == 1 else max(FIRST_FIT, visits.tally[HELD] // FITS)
         if visits.tally[SINCE] >= pause:
             visits.tally[SINCE] = 0
@@ -149,6 +165,17 @@ class ClientTrust(NamedTuple):
         visits.tally[CURSOR] = DONE
         return 0, -1, 0, 0
 
+    def outcome(self, item, shown, t, before, after):
+        if (before > 0.0) == (after > 0.0):
+            return
+        at = clicked_in(self.visits, shown, item)
+        if at == NOBODY:
+            return
+        sign = 1 if after > 0.0 else -1
+        count_outcome(self.visits, at, sign)
+        place = self.visits.place[at]
+        self.clients.score[place] = bounded(self.clients.score[place] - sign * SPARED)
+
     def grown(self) -> "ClientTrust":
         """This guard with room for one visit more, as far as its settings go: itself, or with twice the room."""
         clients, visits = self.clients, self.visits
@@ -168,7 +195,8 @@ class ClientTrust(NamedTuple):
         suspects = tuple(starmap(Suspect, odd_ones(self.taste, self.visits, self.clients)))
         share = float(self.taste.share[VISITS]) if self.taste.rule[BAR] < NEVER else 0.0
         refused, retracted, _, since, times, _ = self.tally.tolist()
-        return TrustView(refused, retracted, suspects, since, times, share)
+        outcomes = (float(self.taste.outcomes[EXPECTED]), float(self.taste.outcomes[CAME])) if share else (0.0, 0.0)
+        return TrustView(refused, retracted, suspects, since, times, share, *outcomes)
 
     def visits_of(self, client: int) -> int:
         """How many visits of a client are remembered. O(1)."""

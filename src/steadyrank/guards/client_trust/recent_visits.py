@@ -7,8 +7,9 @@ import numpy as np
 from ...core.arrays import Bools, Counts, Floats, Ints, Small
 from ...core.compiling.jit import no_refcount
 from ...core.segments import MOST_SEGMENTS, REST, SEGMENT
+from .client_table import NOBODY
 
-NEXT, HELD, SINCE, CURSOR = range(4)  # places of RecentVisits.tally
+NEXT, HELD, SINCE, CURSOR, OUTCOMES = range(5)  # places of RecentVisits.tally
 DONE = -1  # of the cursor: nothing to look for
 
 
@@ -18,11 +19,12 @@ class RecentVisits(NamedTuple):
     bits: Counts  # [N, length] 2 item, and 1 more where it was clicked
     size: Small  # [N] of the list
     examined: Small  # [N]
+    outcomes: Small  # [N] clicks of which something came
     note: Floats  # [N, places of a note]
     learnt: Bools  # [N]
     place: Counts  # [N] of the client in its table
     round: Ints  # [N]
-    tally: Ints  # [4] place of the next one, how many are held, how many came since the last fit, cursor
+    tally: Ints  # [5] place of the next one, how many are held, how many came since the last fit, cursor, outcomes
 
     @classmethod
     def create(cls, n: int, length: int, note: int) -> "RecentVisits":
@@ -31,11 +33,12 @@ class RecentVisits(NamedTuple):
             np.zeros((n, length), np.int32),
             np.zeros(n, np.int16),
             np.zeros(n, np.int16),
+            np.zeros(n, np.int16),
             np.zeros((n, note)),
             np.zeros(n, np.bool_),
             np.zeros(n, np.int32),
             np.zeros(n, np.int64),
-            np.array([0, 0, 0, DONE], np.int64),
+            np.array([0, 0, 0, DONE, 0], np.int64),
         )
 
     def enlarged(self, n: int) -> "RecentVisits":
@@ -111,6 +114,8 @@ def write_visit(visits, place, t, ranking, note, clicks, examined):
         visits.bits[at, p] = 2 * ranking[p] + clicks[p]
     visits.size[at] = ranking.size
     visits.examined[at] = examined
+    visits.tally[OUTCOMES] -= visits.outcomes[at]
+    visits.outcomes[at] = 0
     for i in range(note.size):
         visits.note[at, i] = note[i]
     visits.learnt[at] = False
@@ -120,3 +125,25 @@ def write_visit(visits, place, t, ranking, note, clicks, examined):
     visits.tally[HELD] = min(visits.tally[HELD] + 1, visits.round.size)
     visits.tally[SINCE] += 1
     return at
+
+
+@no_refcount
+def count_outcome(visits, at, sign):
+    """Something came of a click of this visit (sign 1), or did not (-1)."""
+    visits.outcomes[at] += sign
+    visits.tally[OUTCOMES] += sign
+
+
+@no_refcount
+def clicked_in(visits, t, item):
+    """Where the newest visit of round t is in which this item was clicked; NOBODY if none is remembered.
+
+    O(1) for the latest, O(how many came since) for others.
+    """
+    for i in range(visits.tally[HELD] - 1, -1, -1):
+        at = nth_oldest(visits, i)
+        if visits.round[at] == t:
+            for p in range(visits.examined[at]):
+                if visits.bits[at, p] == 2 * item + 1:
+                    return at
+    return NOBODY

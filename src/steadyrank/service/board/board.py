@@ -139,7 +139,7 @@ class Board:
             raise Refused(409, NO_OUTCOMES)
         told: str
         if event.key not in self.impressions.numbers and book.knows(event.round, event.slot):
-            told = book.add(event.round, event.slot, event.number, event.amount, False)
+            told = self.learner_state.add_outcome(event.round, event.slot, event.number, event.amount, False)
         else:
             try:
                 told = self.impressions.outcome(self._shown(event), event.slot, event.number, event.amount)

@@ -82,17 +82,17 @@ NOT_FROM_EVIDENCE = {
         ("| `M2UCBV` | no attack | 10 % | 25 % |", "steadyrank simulate, as the page shows"),
     ],
     "guards-method.md": [
+        (
+            "| 1,000 names, 15 % of the visits | users of the reversed taste | promoters of half of the items | "
+            "ten items against the best ten |",
+            "bench/guards.py",
+        ),
         ("| people | forged | `ClientTrust` alone | and `ClickLimit` | and `Plausible` |", "bench/forged_clicks.py"),
         (
             "| 15 % of the visits false, spread | no guard | 10 identities | 100 | 600 | 2,000 | fresh each time |",
             "bench/guards.py",
         ),
         ("| | honest visits not learnt from | worth lost |", "bench/guards.py"),
-        (
-            "| 1,000 names, 15 % of the visits | users of the reversed taste | promoters of half of the items | "
-            "ten items against the best ten |",
-            "bench/guards.py",
-        ),
     ],
     "live.md": [
         (

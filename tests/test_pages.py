@@ -210,7 +210,7 @@ NOT_FROM_EVIDENCE = {
         ("| 15 % of the visits are false | mean | worst |", "bench/click_models.py"),
         ("| setting | default | what |", "no measurement: settings"),
     ],
-    "workers.md": [
+    "workers-measured.md": [
         ("| asked | workers | before | now | times less, of each turn |", "timing: bench/workers.py"),
         ("| asked | 1 | 2 | 4 | 8 |", "timing: bench/workers.py"),
         ("| | figure | where it is from |", "timing: bench/workers.py"),

@@ -732,7 +732,7 @@ async def test_every_route_is_described(url):
         ):
             assert path in paths
         assert set(described["components"]["schemas"]["FeedbackIn"]["properties"]) == {
-            "impression", "client", "clicked", "clicks", "examined",
+            "impression", "client", "clicked", "clicks", "examined", "value", "id",
         }  # fmt: skip
 
 

@@ -32,6 +32,7 @@ def test_there_are_no_others():
     assert all(f"`{name}`" in text for name in (*SHORT, "shop/"))  # test_shop.py
 
 
+@pytest.mark.slow  # the README's lines do the same
 def test_compare_learners(tmp_path):
     rows = dict(re.findall(r"^(\w+) +([\d,]+ .*)$", said("compare_learners.py", tmp_path), re.MULTILINE))
     steady, random = ([int(n.replace(",", "")) for n in rows[name].split()] for name in ("SteadyRank", "Random"))

@@ -503,11 +503,25 @@ class Ownership:
 @contextlib.asynccontextmanager
 async def listening(answer):
     """The address of a server that is no worker, and what connects to it."""
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    answering = set()
+
+    async def answered(reader, writer):
+        answering.add(asyncio.current_task())
+        try:
+            await answer(reader, writer)
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    server = await asyncio.start_server(answered, "127.0.0.1", 0)
     try:
         yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
         server.close()
+        for task in answering:
+            task.cancel()
+        await asyncio.gather(*answering, return_exceptions=True)
 
 
 async def asked(links, body, patience=5.0):

@@ -21,7 +21,7 @@ from playwright.sync_api import Page, sync_playwright
 
 FOLDER, NAME = pathlib.Path(__file__).parent, "shop"
 PICTURE = FOLDER / "images" / f"{NAME}.gif"
-SIZE = {"width": 900, "height": 470}
+SIZE = {"width": 900, "height": 690}
 BEFORE, DURING, AFTER, EVERY = 4, 20, 8, 2.0  # pictures, and seconds between two
 MOST = 1_000_000  # bytes
 MARK = """async (told) => {
@@ -87,6 +87,7 @@ def main() -> None:
         page.goto(address)
         time.sleep(10.0)  # so that people have come
         found = frames(page)
+        print(page.inner_text("table"))  # what README says of the lists of the end
         browser.close()
     palette = found[len(found) // 2].quantize(64)
     small = [one.quantize(palette=palette, dither=Image.Dither.NONE) for one in found]

@@ -477,11 +477,19 @@ def test_memory_is_at_most_200_bytes_an_item(name):
     }.get(name, 200)
 
 
+RELATIVES = {"SteadyRankLinear", "SteadyRankSegments"}
 SLOW = {"BatchRank": 8_000, "CascadeRAC": 40_000, "CascadeRKC": 8_000, "FAR": 8_000, "FORC": 40_000}
 
 
 # BubbleRank orders the list that it starts with and selects nothing: tests/test_bubble_rank.py
-@pytest.mark.parametrize("name", mostly(sorted(set(sr.learners()) - {"Random", "Oracle", "BubbleRank"})))
+# What SteadyRankLinear and SteadyRankSegments lose has tests of their own, of what they are for.
+@pytest.mark.parametrize(
+    "name",
+    [
+        *mostly(sorted(set(sr.learners()) - {"Random", "Oracle", "BubbleRank"} - RELATIVES)),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in sorted(RELATIVES)),
+    ],
+)
 def test_each_learner_beats_random_on_an_easy_clean_instance(name):
     """Four items at 0.8, sixteen at 0.1: less than half of Random's regret in the rounds it needs; 3 seeds, or 1.
 

@@ -87,7 +87,7 @@ def main() -> None:
         page.goto(address)
         time.sleep(10.0)  # so that people have come
         found = frames(page)
-        print(page.inner_text("table"))  # what README says of the lists of the end
+        sys.stdout.write(page.inner_text("table") + "\n")  # what README says of the lists of the end
         browser.close()
     palette = found[len(found) // 2].quantize(64)
     small = [one.quantize(palette=palette, dither=Image.Dither.NONE) for one in found]

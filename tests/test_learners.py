@@ -482,7 +482,7 @@ SLOW = {"BatchRank": 8_000, "CascadeRAC": 40_000, "CascadeRKC": 8_000, "FAR": 8_
 
 
 # BubbleRank orders the list that it starts with and selects nothing: tests/test_bubble_rank.py
-# What SteadyRankLinear and SteadyRankSegments lose has tests of their own, of what they are for.
+# What SteadyRankLinear and SteadyRankSegments learn is told by test_context_regimes.py and test_segments.py.
 @pytest.mark.parametrize(
     "name",
     [

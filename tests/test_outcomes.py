@@ -105,6 +105,15 @@ def test_past_clicks_and_lists_of_others_bring_what_came_of_them():
 
 
 @pytest.mark.interpreted
+def test_guards_are_told_what_came_of_past_clicks_too():
+    one, told = ranker(), []
+    one._learner_state.gate.outcome = lambda *of: told.append(of)
+    one.learn([(["fig", "kiwi"], "kiwi", 4.0)])
+    slot = one._learner_state.slots["kiwi"]
+    assert [of for of in told if of[-1] > 0.0] == [(slot, 1, 1, 0.0, 4.0)]
+
+
+@pytest.mark.interpreted
 def test_any_order_is_the_same():
     """The answer, a purchase, its correction and its return, reported in all 24 orders: one memory."""
     kept = []

@@ -220,7 +220,7 @@ class ImpressionBuffer:
         self.past_list(ranking, np.zeros(self.learner_state.length + NOTE_EXTRA), clicks, examined, features)
         clicked = ranking[clicks[: ranking.size]].tolist()
         if value > 0.0 and clicked and self.learner_state.outcomes is not None:
-            self.learner_state.outcomes.add(self.rounds, clicked[0], number_of(WITH_ANSWER), value, True)
+            self.learner_state.add_outcome(self.rounds, clicked[0], number_of(WITH_ANSWER), value, True)
 
     def past_list(
         self, ranking: Ints, note: Floats, clicks: Bools, examined: int, features: Floats = _UNKNOWN

@@ -377,6 +377,7 @@ def fits(page):
     """No box is wider than what there is room for, in a narrow window or in a wide one."""
     for width in (400, 1280):
         page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate("new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         wide = "box => box.checkVisibility() && box.scrollWidth > box.clientWidth"
         assert page.evaluate(f"[...document.querySelectorAll('.scroll')].filter({wide}).map(box => box.id)") == []

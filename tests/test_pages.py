@@ -212,6 +212,7 @@ NOT_FROM_EVIDENCE = {
     ],
     "workers-measured.md": [
         ("| asked | workers | before | now | times less, of each turn |", "timing: bench/workers.py"),
+        ("| store | asked | before | now | times less, of each turn |", "timing: bench/workers.py"),
         ("| asked | 1 | 2 | 4 | 8 |", "timing: bench/workers.py"),
         ("| | figure | where it is from |", "timing: bench/workers.py"),
     ],

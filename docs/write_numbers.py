@@ -68,19 +68,10 @@ def measure_reproduce(store: Any, recipe: "Recipe") -> dict[str, Any]:
 
 
 def measure_finals(store: Any, recipe: "Recipe") -> dict[str, Any]:
-    """Final regret of every cell of a study: mean, half of its 95 % interval, what the attacker spent."""
-    from steadyrank.comparison.intervals import half_width
-    from steadyrank.evaluation.report.tables import finals
+    """Final regret of every cell of a study."""
+    from steadyrank.evaluation.report.tables import final_cells
 
-    cells = []
-    keys = ["profile", "mapping", "adversary", "schedule", "rate", "users", "who"]
-    for key, of in finals(store.load(recipe.jobs())).group_by(keys, maintain_order=True):
-        values = of["regret"].to_numpy()
-        about = dict(zip(keys, key, strict=True))
-        cells.append(
-            about | {"regret": float(values.mean()), "half": float(half_width(values)), "spent": of["spent"].mean()}
-        )
-    return {"cells": cells}
+    return {"cells": final_cells(store.load(recipe.jobs()))}
 
 
 def measure_headline(store: Any, recipe: "Recipe") -> dict[str, Any]:
@@ -411,25 +402,12 @@ def schedules_table(evidence: dict[str, Any]) -> str:
 
 
 def changing_users_table(evidence: dict[str, Any]) -> str:
-    """Regret of each learner while taste jumps or drifts, in two worlds; least with a jump in the first one first."""
-    from steadyrank.evaluation.lab.cells import Cell
-    from steadyrank.evaluation.studies.changing_users import CHANGES, WORLDS
+    """Regret of each learner while taste jumps or drifts, in two worlds."""
+    from steadyrank.evaluation.report.tables import by_taste
+    from steadyrank.evaluation.studies.changing_users import COLUMNS
 
-    columns = {
-        (world["profile"], Cell("", "", users="DriftingCascade", users_settings=settings).crowd): f"{where}: {what}"
-        for where, world in zip(("Yelp", "MovieLens"), WORLDS, strict=True)
-        for what, settings in CHANGES.items()
-    }
-    found: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
-    for cell in evidence["cells"]:
-        if "omniscient" not in cell["who"]:  # nobody attacks: it is CascadeTS
-            found.setdefault(cell["who"], {})[cell["profile"], cell["users"]] = cell
-    order = sorted(found, key=lambda who: found[who][next(iter(columns))]["regret"])
-    lines = [
-        [f"`{who}`", *(f"{found[who][at]['regret']:,.0f} ± {found[who][at]['half']:,.0f}" for at in columns)]
-        for who in order
-    ]
-    return _markdown(["learner", *columns.values()], lines)
+    table = by_taste(evidence["cells"], COLUMNS)
+    return _markdown(table.columns, [[f"`{row[0]}`", *row[1:]] for row in table.rows()])
 
 
 def leaderboard_table(evidence: dict[str, Any]) -> str:

@@ -41,7 +41,16 @@ from steadyrank.evaluation.report.sources import MODELLED
 from steadyrank.evaluation.report.tables import by_rate, text
 from steadyrank.evaluation.report.verdicts import Claim, Outcome
 from steadyrank.evaluation.report.writing import cell_key, load, undecided, write_report
-from steadyrank.evaluation.studies import ALL, click_models, find_studies, lineup, matrix, readings, recovery
+from steadyrank.evaluation.studies import (
+    ALL,
+    changing_users,
+    click_models,
+    find_studies,
+    lineup,
+    matrix,
+    readings,
+    recovery,
+)
 
 SHORT = 400  # rounds where the paper has 40,000
 QUICK = Plan(2, quick=True)
@@ -624,6 +633,19 @@ def test_ratios_to_the_omniscient_learner():
     found = steadiness.ratios(pl.concat([rows, best]))
     assert dict(found.select("who", "ratio").rows()) == {"CascadeTS": 1.5, "FTRL": 3.0}
     assert dict(found.select("who", "eased").rows()) == {"CascadeTS": 1.25, "FTRL": 2.0}  # (30 + 20) / (20 + 20)
+
+
+def test_the_report_shows_learners_whose_users_change_their_taste():
+    """A row a learner, a column for each world and change; a learner that is not finished everywhere has a dash."""
+    study, parts = ALL["changing-users"], []
+    for k, cell in enumerate(cell for cell in study.jobs(Plan(2)) if cell.learner in ("FTRL", "CascadeTS")):
+        rows = pl.DataFrame({"seed": [0, 1], "mark": 2 * [cell.horizon], "regret": [10.0 * k, 10.0 * k + 2.0]})
+        parts.append(with_fields(cell, rows.with_columns(spent=0.0)))
+    [shown] = exhibits.show(study, pl.concat(parts[:-1]), False)
+    assert shown.table["learner"].to_list() == ["CascadeTS", "FTRL"]
+    assert len(shown.table.columns) == 1 + len(changing_users.COLUMNS)
+    assert shown.table["Yelp: the best items change at half-time"].to_list() == ["1 ± 13", "11 ± 13"]
+    assert shown.table.row(1)[-1] == "-"
 
 
 def finished(world, values):

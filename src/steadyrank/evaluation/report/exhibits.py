@@ -9,12 +9,12 @@ import polars as pl
 
 from ..lab import cells
 from ..lab.cells import Study
-from ..studies import click_models, lineup, readings, recovery
+from ..studies import changing_users, click_models, lineup, readings, recovery
 from . import figures, standings, steadiness
 from .finals import BLOCKS, PAPER, Finals, Lens, best_value, mean
 from .paired import all_of, place_of, seeds_in_words
 from .sources import world_of
-from .tables import by_price, by_rate, finals, last_quarters
+from .tables import by_price, by_rate, by_taste, final_cells, finals, last_quarters
 from .verdicts import verdict_of
 
 _BOUNDS = {  # the paper's Table 1, without and with corruption
@@ -359,6 +359,12 @@ def _recovery(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     return [Exhibit(study.name, caption, table=by_price(found))]
 
 
+def _tastes(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
+    """Honest users whose taste changes."""
+    caption = f"Regret in clicks, 95 % intervals. {_command(study, quick, rows['seed'].n_unique())}"
+    return [Exhibit(study.name, caption, table=by_taste(final_cells(rows), changing_users.COLUMNS))]
+
+
 _SHOWN_AS: dict[str, Callable[[Study, pl.DataFrame, bool], list[Exhibit]]] = {
     "rates": _rates,
     "frontier": _frontier,
@@ -373,4 +379,5 @@ _SHOWN_AS: dict[str, Callable[[Study, pl.DataFrame, bool], list[Exhibit]]] = {
     "looking": _looking,
     "standings": _standings,
     "recovery": _recovery,
+    "tastes": _tastes,
 }

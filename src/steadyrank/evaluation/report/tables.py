@@ -81,6 +81,37 @@ def by_price(found: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     return pl.DataFrame(list(lines.values()))
 
 
+def final_cells(rows: pl.DataFrame) -> list[dict[str, Any]]:
+    """Final regret of every cell: mean, half of its 95 % interval, and what the attacker spent."""
+    of = ["profile", "mapping", "adversary", "schedule", "rate", "users", "who"]
+    return [
+        dict(zip(of, key, strict=True))
+        | {
+            "regret": float(part["regret"].mean()),  # type: ignore[arg-type]
+            "half": float(half_width(part["regret"].to_numpy())),
+            "spent": part["spent"].mean(),
+        }
+        for key, part in finals(rows).group_by(of, maintain_order=True)
+    ]
+
+
+def by_taste(cells: Sequence[Mapping[str, Any]], columns: Mapping[tuple[str, str], str]) -> pl.DataFrame:
+    """Regret in words: a learner a row, a column for each profile and users, the least in the first on top.
+
+    `columns`: their names, by profile and users. Nobody attacks.
+    """
+    regret: dict[str, dict[tuple[str, str], Mapping[str, Any]]] = {}
+    for cell in cells:
+        regret.setdefault(cell["who"], {})[cell["profile"], cell["users"]] = cell
+    first = next(iter(columns))
+    order = sorted(regret, key=lambda who: regret[who][first]["regret"] if first in regret[who] else math.inf)
+    table: dict[str, list[str]] = {"learner": order}
+    for at, name in columns.items():
+        there = [regret[who].get(at) for who in order]
+        table[name] = ["-" if one is None else f"{one['regret']:,.0f} {plus_minus(one['half'], 0)}" for one in there]
+    return pl.DataFrame(table)
+
+
 def text(table: pl.DataFrame) -> str:
     """A table of words for a terminal."""
     return aligned(table.columns, [[str(value) for value in row] for row in table.rows()])

@@ -1,4 +1,4 @@
-"""What it costs not to know which visits are false: python bench/limits.py [shares|tastes] [--seeds 20].
+"""What it costs not to know which visits are false: python bench/limits.py [shares|tastes|hidden] [--seeds 20].
 
 False visits spread over all rounds, evenly or in a share that swings, look like a taste of their own. Here a
 Thompson sampler is told everything about them but which they are: their share in each round, what they do, and for
@@ -9,6 +9,9 @@ which visits are false is beside the same ratio for SteadyRank, which is told no
 `tastes`: from round 20,001 on, people who look at places click by another taste. Whether they are false visitors or
 users who have changed their mind, no clicks tell. So the losses to both kinds of users add up, in each round, to what
 the best list for both loses at least. Beside that bound is what SteadyRank loses to either in 6,000 such rounds.
+
+`hidden`: so many hidden clicks on the best item keep it out of the lists of any learner with this honest regret
+(docs/steadyrank-proofs.md). Beside the least that each learner loses by the proof is what it loses.
 """
 
 import argparse
@@ -40,6 +43,12 @@ RATE = 0.15
 ADVERSARIES = ("AttractionFlip", "FakeUser")
 SCHEDULES = ("spread", "swing")
 N_BURSTS = 5  # of the schedule
+SHORT, LONG = 3, 200_000  # length of lists, and rounds, where clicks are hidden
+HIDDEN_FROM = {  # learners from which the best item is hidden
+    "CascadeTS": {},
+    "SteadyRank": {},
+    "SteadyRank revisit=0.001": {"revisit": 0.001},
+}
 CELLS, FALSE_CELLS = 64, 8  # of the grids of attraction, and of what false visits click
 
 
@@ -208,15 +217,47 @@ def tastes(seeds):
     write_table("limits-tastes", rows)
 
 
+def hidden(seeds):
+    """Print how many hidden clicks suffice by the proof, how many were used, and what they cost."""
+    rows = []
+    for world, (name, settings) in itertools.product((PROFILES[0], PROFILES[-1]), HIDDEN_FROM.items()):
+        liked = sr.profile(world["profile"], world.get("mapping")).attraction
+        order = np.argsort(-liked, kind="stable")
+        best, others = order[0], liked[order[1 : SHORT + 1]]
+        without = liked.copy()
+        without[best] = 0.0
+        run = {"length": SHORT, "horizon": LONG, "seeds": range(seeds), "marks": 1, "settings": settings}
+        honest = sr.simulate(name.split()[0], without, **run).final.mean()
+        beyond = np.prod(1.0 - others[:-1])  # the chance to pass the d - 1 best others
+        lists = honest / (beyond * others[-1])
+        enough = int(np.ceil(2.0 * liked[best] * lists))
+        attacked = sr.simulate(
+            name.split()[0], liked, adversary="Demote", adversary_settings={"targets": [int(best)]},
+            budget=min(enough, LONG), **run,
+        )  # fmt: skip
+        row = {"world": " ".join(world.values()), "learner": name, "honest": honest, "enough": enough,
+               "used": float(np.mean(attacked.spent)),
+               "least": max(0.0, beyond * (liked[best] - others[-1]) * (LONG / 2.0 - lists)),
+               "lost": attacked.final.mean()}  # fmt: skip
+        rows.append(row)
+        print(f"{row['world']:<20}{name:<26}honest {honest:>6,.0f}; {enough:>6,} hidden clicks are enough, "
+              f"{row['used']:>6,.0f} were used; lost at least {row['least']:>6,.0f}, in fact {row['lost']:>7,.0f}",
+              flush=True)  # fmt: skip
+    write_table("limits-hidden", rows)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="?", choices=["shares", "tastes"], default="shares")
+    parser.add_argument("what", nargs="?", choices=["shares", "tastes", "hidden"], default="shares")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/bench/limits"))
     parser.add_argument("--part", default="1/1", help="K/N: the K-th of N parts, and no table")
     options = parser.parse_args()
     if options.what == "tastes":
         tastes(options.seeds)
+        return
+    if options.what == "hidden":
+        hidden(options.seeds)
         return
     options.out.mkdir(parents=True, exist_ok=True)
     part, parts = map(int, options.part.split("/"))

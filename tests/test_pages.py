@@ -199,6 +199,10 @@ NOT_FROM_EVIDENCE = {
             "| world | `SteadyRank` | bound | without insurance | `Random` | `CascadeTS` with insurance 0.01 |",
             "bench/steadiness.py",
         ),
+        (
+            "| world | learner | r | clicks enough by the proof | lost at least | clicks that were hidden | lost |",
+            "bench/limits.py",
+        ),
     ],
     "users.md": [
         (

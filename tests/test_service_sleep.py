@@ -253,7 +253,7 @@ async def test_a_board_that_cannot_be_read_now_sleeps_on_and_wakes_later(url, mo
 
         for store in local.worker.cache._readers._stores:
             monkeypatch.setattr(store, "reading", lambda: away(url))
-        monkeypatch.setattr("steadyrank.service.worker.board_cache.open_store", away)
+        monkeypatch.setattr("steadyrank.service.worker.store_threads.open_store", away)
         await local.ask("POST", "boards/a/rank", {}, code=503)
         await local.rank("b")
         local.clocks.pass_time(101.0)  # what is due is tried, and tried again

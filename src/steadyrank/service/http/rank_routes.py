@@ -3,10 +3,9 @@
 import asyncio
 import functools
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, TypeVar
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
 from ...core.refusals import Refused
@@ -29,9 +28,18 @@ from ..worker.rank_and_answer import GivenList, check_theirs
 from ..worker.replicas import Replicas
 from ..worker.worker import Worker
 from .board_routes import BOARDS, add_new, check_items, check_kind, check_room
-from .bodies import encode
-from .forwarding import Elsewhere
-from .request import AWAY, AnswerIn, Call, ErrorOut, Features, check_path, gather_in_turns, known_of_visit
+from .request import (
+    AWAY,
+    AnswerIn,
+    Call,
+    ErrorOut,
+    Features,
+    at_owners,
+    check_path,
+    gather_in_turns,
+    known_of_visit,
+    pass_on,
+)
 
 OUTCOMES = "/v1/outcomes"
 _MOST_ROWS = 10_000  # of a batch
@@ -204,7 +212,6 @@ class HistoryOut(Schema):
 
 _AWAY = BatchRowOut(code=503, message=AWAY)
 R = TypeVar("R", BatchRow, OutcomeRow)
-Out = TypeVar("Out", BatchOut, OutcomesOut)
 
 
 async def rank(call: Call) -> RankOut:
@@ -449,7 +456,7 @@ def waits(seconds: float) -> str:
 
 async def feedback_batch(call: Call) -> BatchOut:
     """Answer many impressions, of any boards; a code for each, and the first few messages."""
-    rows = await _each(call, call.body.feedback, answer_row, _answer_elsewhere)
+    rows = await _each(call, "/v1/feedback", call.body.feedback, answer_row, BatchOut)
     return BatchOut(feedback=rows, refused=_refused(rows))
 
 
@@ -460,7 +467,7 @@ async def outcome(call: Call) -> OutcomeOut:
 
 async def outcome_batch(call: Call) -> OutcomesOut:
     """What came of many clicks, of any boards; a code for each, and the first few messages."""
-    rows = await _each(call, call.body.outcomes, _outcome_row, _outcomes_elsewhere)
+    rows = await _each(call, OUTCOMES, call.body.outcomes, _outcome_row, OutcomesOut)
     return OutcomesOut(outcomes=rows, refused=_refused(rows))
 
 
@@ -481,28 +488,31 @@ async def _take_outcome(call: Call, name: str, body: OutcomeIn) -> str:
 
 async def _each(
     call: Call,
+    path: str,
     rows: list[R],
-    here: Callable[[Call, R], Awaitable[BatchRowOut]],
-    there: Callable[[Elsewhere | None, str, Sequence[R]], Awaitable[list[BatchRowOut]]],
+    take: Callable[[Call, R], Awaitable[BatchRowOut]],
+    gives: type[BatchOut] | type[OutcomesOut],
 ) -> list[BatchRowOut]:
-    """What becomes of each row of a batch, at the worker that owns its board."""
+    """What becomes of each row of a batch, at the worker that owns its board; `path`: of the route of such rows."""
     if len(rows) > _MOST_ROWS:
         raise Refused(422, f"a batch has at most {_MOST_ROWS} rows, not {len(rows)}")
-    if call.elsewhere is None:
-        return await gather_in_turns(lambda row: here(call, row), rows)
-    places = call.elsewhere.by_place(list(enumerate(rows)), lambda numbered: numbered[1].board)
-    done: list[BatchRowOut] = [_AWAY] * len(rows)
+    done, member = [_AWAY] * len(rows), path.rpartition("/")[2]  # what the rows are called in body and answer
 
-    async def of_place(place: str | None) -> None:
-        numbers, some = zip(*places[place], strict=True)
-        if place is None:
-            outcomes = await gather_in_turns(lambda row: here(call, row), some)
+    async def here(numbered: list[tuple[int, R]]) -> None:
+        write(numbered, await gather_in_turns(lambda one: take(call, one[1]), numbered))
+
+    async def there(address: str, numbered: list[tuple[int, R]]) -> None:
+        answer = await pass_on(call, address, path, {member: [row for _, row in numbered]}, gives)
+        if isinstance(answer, ErrorOut):
+            write(numbered, [BatchRowOut(code=answer.code, message=answer.message) for _ in numbered])
         else:
-            outcomes = await there(call.elsewhere, place, some)
-        for number, outcome in zip(numbers, outcomes, strict=True):
+            write(numbered, getattr(answer, member))
+
+    def write(numbered: list[tuple[int, R]], outcomes: list[BatchRowOut]) -> None:
+        for (number, _), outcome in zip(numbered, outcomes, strict=True):
             done[number] = outcome
 
-    await asyncio.gather(*map(of_place, places))
+    await at_owners(call, list(enumerate(rows)), lambda numbered: numbered[1].board, here, there)
     return done
 
 
@@ -524,35 +534,6 @@ async def _row(call: Call, board: str, take: Callable[[], Awaitable[str]]) -> Ba
         return BatchRowOut(code=error.code, message=str(error))
     except Unavailable:
         return BatchRowOut(code=503, message=AWAY)
-
-
-async def _answer_elsewhere(elsewhere: Elsewhere | None, place: str, rows: Sequence[BatchRow]) -> list[BatchRowOut]:
-    """What another worker says to answers to lists of its boards."""
-    done = await _ask(elsewhere, place, "/v1/feedback", BatchIn(feedback=list(rows)), BatchOut, len(rows))
-    return done.feedback if isinstance(done, BatchOut) else done
-
-
-async def _outcomes_elsewhere(
-    elsewhere: Elsewhere | None, place: str, rows: Sequence[OutcomeRow]
-) -> list[BatchRowOut]:
-    """What another worker says to outcomes of its boards."""
-    done = await _ask(elsewhere, place, OUTCOMES, OutcomesIn(outcomes=list(rows)), OutcomesOut, len(rows))
-    return done.outcomes if isinstance(done, OutcomesOut) else done
-
-
-async def _ask(
-    elsewhere: Elsewhere | None, place: str, path: str, body: Schema, gives: type[Out], n: int
-) -> Out | list[BatchRowOut]:
-    """What another worker says to a batch, or the same refusal for each of its n rows."""
-    assert elsewhere is not None
-    try:
-        code, content = await elsewhere.ask(place, "POST", path, encode(body))
-    except Unavailable:
-        code, content = 503, b""
-    if code == 200:
-        return msgspec.json.decode(content, type=gives)
-    message = msgspec.json.decode(content, type=ErrorOut).message if content else AWAY
-    return [BatchRowOut(code=code, message=message) for _ in range(n)]
 
 
 def _refused(rows: list[BatchRowOut]) -> dict[str, int]:

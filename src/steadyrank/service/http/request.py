@@ -3,14 +3,18 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
+from urllib.parse import urlencode
 
+import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from ...core.refusals import Refused
 from ...live.features import SEGMENT_NAME, Values
 from ..board.schema import Schema
+from ..storage import Unavailable
 from ..worker.board_session import BoardSession
 from ..worker.worker import Worker
+from .bodies import encode
 from .forwarding import Elsewhere
 
 NO_SEGMENTS = "segment {!r:.80} cannot be given: this board declares no segments"
@@ -141,3 +145,29 @@ async def gather_in_turns(work: Callable[[T], Awaitable[R]], rows: Sequence[T]) 
                 await asyncio.sleep(0)  # these begin, in this order
         done += await asyncio.gather(*tasks)
     return done
+
+
+async def at_owners(
+    call: Call,
+    rows: list[T],
+    board: Callable[[T], str],
+    here: Callable[[list[T]], Awaitable[None]],
+    there: Callable[[str, list[T]], Awaitable[None]],
+) -> None:
+    """Have rows of boards dealt with by the workers that own these: `here`, or `there` at an address."""
+    owners = {None: rows} if call.elsewhere is None else call.elsewhere.by_place(rows, board)
+    others = [there(address, some) for address, some in owners.items() if address is not None]
+    await asyncio.gather(here(owners.get(None, [])), *others)
+
+
+async def pass_on(call: Call, address: str, path: str, body: Any, gives: type[T]) -> T | ErrorOut:
+    """What another worker answers to rows of its boards, or why it took none of them."""
+    assert call.elsewhere is not None
+    query = f"?{urlencode({'board': call.query['board']})}" if "board" in call.query else ""
+    try:
+        code, content = await call.elsewhere.ask(address, "POST", path + query, encode(body))
+    except Unavailable:
+        code, content = 503, b""
+    if code == 200:
+        return msgspec.json.decode(content, type=gives)
+    return msgspec.json.decode(content, type=ErrorOut) if content else ErrorOut(code=code, message=AWAY)

@@ -97,7 +97,7 @@ _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 def _run(options: argparse.Namespace) -> None:
     from ..client import Client
-    from ..streams.ingest import Ingest
+    from ..streams.ingest import Ingest, Metrics
     from ..streams.opening import open_stream
     from ..streams.stream import read_address
 
@@ -111,8 +111,6 @@ def _run(options: argparse.Namespace) -> None:
         source = address.name if options.source is None else options.source
         opened = open_stream(address, options.group, name, source, settings)
         stream = stack.enter_context(contextlib.closing(opened))
-        from ..streams.metrics import Metrics
-
         client = stack.enter_context(contextlib.closing(Client(options.server, key, timeout=60.0, tries=1)))
         ingest = Ingest(stream, client, Metrics(options.metrics), options.board, options.batch, stop)
         print(f"ingesting {address.name} into {options.server}", flush=True)

@@ -10,6 +10,8 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
+from .choices import add_server, key_of
+
 _STREAM = "STEADYRANK_STREAM"  # an address in the environment keeps its password out of lists of processes
 
 
@@ -46,8 +48,7 @@ def add_stream(sub: Any) -> None:
     sub.add_argument("--set", dest="settings", action="append", default=[], metavar="NAME=VALUE", help=words)
     words = "holds such settings, one a line: for passwords"
     sub.add_argument("--settings-file", type=pathlib.Path, default=None, metavar="FILE", help=words)
-    sub.add_argument("--server", default="http://127.0.0.1:8080", metavar="ADDRESS", help="of the service")
-    sub.add_argument("--key-file", type=pathlib.Path, default=None, metavar="FILE", help="holds the API key")
+    add_server(sub)
 
 
 def stream_of(options: argparse.Namespace) -> str:
@@ -71,13 +72,6 @@ def settings_of(options: argparse.Namespace) -> dict[str, str]:
             raise ValueError(f"--set needs NAME=VALUE, not {line.partition('=')[0]!r:.80}")
         settings[name.strip()] = value.strip()
     return settings
-
-
-def key_of(options: argparse.Namespace) -> str | None:
-    """The API key."""
-    if options.key_file is None:
-        return os.environ.get("STEADYRANK_KEY")
-    return str(options.key_file.read_text()).strip()
 
 
 @contextlib.contextmanager

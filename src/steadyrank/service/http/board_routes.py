@@ -134,7 +134,7 @@ class RecordOut(Schema):
     record: list[ActOut]
 
 
-async def list_boards(call: Call) -> Parts:
+async def list_boards(call: Call) -> Parts[BoardsOut]:
     """Boards by name, at most `limit`, those after a name. Those that sleep are shown as they went to sleep."""
     return await list_by_name(call, BOARDS, lambda board: board if board.collection is None else None)
 
@@ -142,7 +142,7 @@ async def list_boards(call: Call) -> Parts:
 Shown: TypeAlias = Callable[[BoardOut], Any]  # what a list shows of a board, None if it is left out
 
 
-async def list_by_name(call: Call, path: str, shown: Shown) -> Parts:
+async def list_by_name(call: Call, path: str, shown: Shown) -> Parts[Any]:
     """The same of boards or of collections, which have this path; all members but the list are called alike."""
     limit, after = limit_of(call.query.get("limit"), MOST_BOARDS), call.query.get("after", "")
     found, more = await _own_boards(call, limit, after, shown)
@@ -218,9 +218,8 @@ async def _summary(worker: Worker, name: str) -> BoardOut | None:
         return None if session is None else session.summary()
 
 
-async def put_board(call: Call) -> BoardOut:
+async def put_board(call: Call, body: BoardIn) -> BoardOut:
     """Make a board, or change the settings of one that is there."""
-    body: BoardIn = call.body
     check_name(call.board)
     items, given = await _names_and_features([] if body.items is UNSET else body.items)
     if not call.worker.cache.knows_board(call.board):
@@ -349,12 +348,12 @@ async def _describe(worker: Worker, session: BoardSession, known: Mapping[str, K
         await worker.write_event(session, events.Described({item: known[item] for item in some}))
 
 
-async def add_items(call: Call) -> BoardOut:
+async def add_items(call: Call, body: ItemsIn) -> BoardOut:
     """Add items, or reinstate retired ones."""
     session = call.worker.find_board(call.board)
-    if not call.body.items:
+    if not body.items:
         raise Refused(422, "items must name at least one item")
-    items, given = await _names_and_features(call.body.items)
+    items, given = await _names_and_features(body.items)
     known = await asyncio.to_thread(check_known, session.board.config, given)
     await add_new(call.worker, session, items, known)
     return session.summary()
@@ -369,10 +368,10 @@ async def retire_item(call: Call) -> BoardOut:
     return session.summary()
 
 
-async def retire_items(call: Call) -> BoardOut:
+async def retire_items(call: Call, body: RetireIn) -> BoardOut:
     """Show items no longer; what was learnt of them is kept. All of them are retired by one event, or none."""
     session = call.worker.find_board(call.board)
-    items, _ = await _names_and_features(call.body.items)
+    items, _ = await _names_and_features(body.items)
     if not items:
         raise Refused(422, "items must name at least one item")
     slots = session.board.learner_state.slots
@@ -392,13 +391,13 @@ async def forget_client(call: Call) -> ForgottenOut:
     return ForgottenOut(impressions=count)
 
 
-async def recorded(route: Route, call: Call, who: str) -> Any:
+async def recorded(route: Route, who: str, call: Call, *body: Any) -> Any:
     """Run a route that changes something, after the record says that it was asked for; a refusal is told as well."""
     assert route.act is not None
-    what, detail = route.act.what, route.act.detail(call)
+    what, detail = route.act.what, route.act.detail(call, *body)
     await call.worker.log_writer.run_chore(_row(call, who, what, detail))
     try:
-        return await route.run(call)
+        return await route.run(call, *body)
     except Refused as refusal:
         await call.worker.log_writer.run_chore(_row(call, who, f"refused with {refusal.code}: {what}", detail))
         raise
@@ -425,16 +424,16 @@ def _record(acts: list[Act]) -> RecordOut:
     return RecordOut(record=[ActOut.of(act, digest=act.digest.hex()) for act in acts])
 
 
-def detail_settings(call: Call) -> str:
+def detail_settings(call: Call, body: BoardIn) -> str:
     """What a board is to be."""
-    items = [] if call.body.items is UNSET else call.body.items
-    return f"{msgspec.json.encode(call.body.changes()).decode()}, {len(items)} items"
+    items = [] if body.items is UNSET else body.items
+    return f"{msgspec.json.encode(body.changes()).decode()}, {len(items)} items"
 
 
-def detail_items(call: Call) -> str:
+def detail_items(call: Call, body: ItemsIn | RetireIn) -> str:
     """How many items a request has, and the first of them."""
-    first = msgspec.json.encode(list(itertools.islice(call.body.items, 100))).decode()
-    return first if len(call.body.items) <= 100 else f"{len(call.body.items)} items: {first}"
+    first = msgspec.json.encode(list(itertools.islice(body.items, 100))).decode()
+    return first if len(body.items) <= 100 else f"{len(body.items)} items: {first}"
 
 
 def detail_part(call: Call) -> str:
@@ -442,17 +441,17 @@ def detail_part(call: Call) -> str:
     return call.part
 
 
-def detail_rows(call: Call) -> str:
+def detail_rows(call: Call, body: Any) -> str:
     """How many past clicks."""
-    return f"{len(call.body.rows)} rows, batch {call.body.batch!r:.200}"
+    return f"{len(body.rows)} rows, batch {body.batch!r:.200}"
 
 
-def detail_rounds(call: Call) -> str:
+def detail_rounds(call: Call, body: Any) -> str:
     """The rounds of a label."""
-    return f"{call.body.start} to {call.body.end}: {call.body.label!r:.80}"
+    return f"{body.start} to {body.end}: {body.label!r:.80}"
 
 
-def detail_sender(call: Call) -> str:
+def detail_sender(call: Call, body: Any) -> str:
     """The client or cohort of a label, by its number; names of clients are in no record."""
-    which = call.body.client if isinstance(call.body.client, int) else "by name"
-    return f"{call.body.kind or 'client'} {which}: {call.body.label!r:.80}"
+    which = body.client if isinstance(body.client, int) else "by name"
+    return f"{body.kind or 'client'} {which}: {body.label!r:.80}"

@@ -41,7 +41,7 @@ from ..worker.rank_and_answer import check_theirs
 from ..worker.worker import Worker
 from .board_routes import ParkedOut, given_settings, list_by_name
 from .observe_routes import check_list
-from .rank_routes import HistoryOut, RankOut, list_for, said, take_history
+from .rank_routes import HistoryOut, QueryRankIn, RankOut, list_for, said, take_history
 from .request import COLLECTIONS, AnswerIn, Call, File, Parts, check_path, limit_of
 from .state_route import describe_guard
 from .watch_routes import MOST_SILENCED, ClientLabelOut, LabelOut, labelled, progress
@@ -198,7 +198,7 @@ class CollectionWatchOut(CollectionStateOut):
     client_labels: list[ClientLabelOut]
 
 
-async def list_collections(call: Call) -> Parts:
+async def list_collections(call: Call) -> Parts[CollectionsOut]:
     """Collections by name, at most `limit`, those after a name."""
     return await list_by_name(call, COLLECTIONS, CollectionOut.shown)
 
@@ -209,9 +209,9 @@ def _out(session: BoardSession) -> CollectionOut:
     return shown
 
 
-async def put_collection(call: Call) -> CollectionOut:
+async def put_collection(call: Call, body: CollectionIn) -> CollectionOut:
     """Make a collection, or change the settings of one that is there."""
-    worker, changes = call.worker, call.body.changes()
+    worker, changes = call.worker, body.changes()
     check_name(call.board)
     if not worker.cache.knows_board(call.board):
         try:
@@ -231,18 +231,18 @@ async def get_collection(call: Call) -> CollectionOut:
     return _out(call.worker.find_board(call.board))
 
 
-async def rank_query(call: Call) -> RankOut:
+async def rank_query(call: Call, body: QueryRankIn) -> RankOut:
     """The engine's candidates as far as clicks say otherwise, and an id to answer with."""
     session = call.worker.find_board(call.board)
-    if call.body.theirs is not None:
-        check_theirs(session, call.body.theirs, call.body.client)
-    return list_for(call.worker, session, call.body)
+    if body.theirs is not None:
+        check_theirs(session, body.theirs, body.client)
+    return list_for(call.worker, session, body)
 
 
-async def take_past(call: Call) -> HistoryOut:
+async def take_past(call: Call, body: QueryHistoryIn) -> HistoryOut:
     """Start from past clicks, oldest first."""
     session = call.worker.find_board(call.board)
-    return await take_history(call, session, functools.partial(_past, session))
+    return await take_history(call, session, body, functools.partial(_past, session))
 
 
 def _past(session: BoardSession, row: QueryPastIn) -> events.Past:
@@ -299,17 +299,17 @@ def _query_of(session: BoardSession, body: QueryIn) -> int:
     return session.keys.query(body.query)[0]
 
 
-async def read_query(call: Call) -> QueryPage:
+async def read_query(call: Call, body: QueryIn) -> QueryPage:
     """What is known of one query and its items. It is asked for in a body, not in an address that logs may keep."""
     session = call.worker.find_board(call.board)
-    query = _query_of(session, call.body)
+    query = _query_of(session, body)
     return await call.worker.look_at_copy(session, lambda board: copy_query(board, query), known_query)
 
 
-async def forget_query(call: Call) -> QueryForgottenOut:
+async def forget_query(call: Call, body: QueryIn) -> QueryForgottenOut:
     """Forget a query: in memory, in snapshots, and in the log."""
     session = call.worker.find_board(call.board)
-    return QueryForgottenOut.of(await forget(call.worker, session, _query_of(session, call.body)))
+    return QueryForgottenOut.of(await forget(call.worker, session, _query_of(session, body)))
 
 
 async def judgments(call: Call) -> File:
@@ -330,6 +330,6 @@ async def judgments(call: Call) -> File:
     return File(f"{session.name}.{form}", content)
 
 
-def detail_collection(call: Call) -> str:
+def detail_collection(call: Call, body: CollectionIn) -> str:
     """What a collection is to be."""
-    return msgspec.json.encode(call.body.changes()).decode()
+    return msgspec.json.encode(body.changes()).decode()

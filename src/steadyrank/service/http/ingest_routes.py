@@ -76,13 +76,12 @@ _answers, _lists = msgspec.json.Decoder(BatchRow), msgspec.json.Decoder(ListRow)
 _fields = msgspec.json.Decoder(dict[str, Raw])
 
 
-async def ingest(call: Call) -> IngestOut:
+async def ingest(call: Call, body: IngestIn) -> IngestOut:
     """Messages of a stream, of any boards: each is taken or refused on its own, and counts once however often it
     comes."""
-    rows: list[Raw] = call.body.rows
+    rows, places = body.rows, body.places
     if len(rows) > _MOST_ROWS:
         raise Refused(422, f"a request has at most {_MOST_ROWS} messages, not {len(rows)}")
-    places: list[Place] | None = call.body.places
     if places is not None and len(places) != len(rows):
         raise Refused(422, f"places must be one for each of the {len(rows)} messages, not {len(places)}")
     done: list[IngestRowOut] = [_refused(503, AWAY)] * len(rows)
@@ -159,14 +158,15 @@ async def _take(call: Call, messages: list[_Message], done: list[IngestRowOut]) 
             if answer.code == 200:
                 return IngestRowOut(code=200, outcome=answer.outcome)
             return _refused(answer.code, str(answer.message))
-        return await _observe(call, message)
+        assert isinstance(message.content, ListRow)
+        return await _observe(call, message, message.content)
 
     outcomes, _ = await asyncio.gather(gather_in_turns(one, plain), _take_ubi(call, rows, done))
     for message, outcome in zip(plain, outcomes, strict=True):
         done[message.number] = outcome
 
 
-async def _observe(call: Call, message: _Message) -> IngestRowOut:
+async def _observe(call: Call, message: _Message, content: ListRow) -> IngestRowOut:
     worker, board = call.worker, message.board
     try:
         call.may("observe", board)
@@ -174,7 +174,7 @@ async def _observe(call: Call, message: _Message) -> IngestRowOut:
             await worker.look_at_log()  # it may have been made at another worker a moment ago
         with worker.answering(board):
             async with worker.cache.hold_board(board):
-                seen = await observe_at(call._replace(board=board, body=message.content), *(message.place or ()))
+                seen = await observe_at(call._replace(board=board), content, *(message.place or ()))
         return IngestRowOut(code=200, outcome=seen.outcome)
     except Refused as refusal:
         return _refused(refusal.code, str(refusal))

@@ -214,13 +214,12 @@ _AWAY = BatchRowOut(code=503, message=AWAY)
 R = TypeVar("R", BatchRow, OutcomeRow)
 
 
-async def rank(call: Call) -> RankOut:
+async def rank(call: Call, body: RankIn) -> RankOut:
     """A list of items, and an id to answer it with."""
-    body: RankIn = call.body
     check_rank(body)
     session = call.worker.find_board(call.board)
     if body.unknown == "add":
-        await _add_unknown(call, session)
+        await _add_unknown(call, session, body)
     return make_list(call.worker, session, body)
 
 
@@ -298,12 +297,11 @@ def _without_unknown(
     return some, [item for item in theirs or () if item not in gone] or None, len(gone)
 
 
-async def _add_unknown(call: Call, session: BoardSession) -> None:
+async def _add_unknown(call: Call, session: BoardSession, body: RankIn) -> None:
     """Add candidates, and items of the caller's list, that are none of the board yet; it takes the scope for that.
 
     Whatever is to be refused adds nothing.
     """
-    body: RankIn = call.body
     if body.theirs is not None:
         check_theirs(session, body.theirs, body.client)
     visit = known_of_visit(session, body.features, body.segment)
@@ -430,9 +428,9 @@ def may_pass(failure: Exception) -> bool:
     return isinstance(failure, Refused) and failure.code in (403, 404)
 
 
-async def feedback(call: Call) -> FeedbackOut:
+async def feedback(call: Call, body: FeedbackIn) -> FeedbackOut:
     """Answer an impression: once; the same answer again is a duplicate, another one is refused."""
-    outcome = await _answer(call, call.board, call.body)
+    outcome = await _answer(call, call.board, body)
     session = call.worker.boards.get(call.board)
     return outcome_of(outcome, None if session is None else session.board.settle)
 
@@ -454,20 +452,20 @@ def waits(seconds: float) -> str:
     return f"waiting, learnt {words} after its list was shown (settle): until then items show no look or click of it"
 
 
-async def feedback_batch(call: Call) -> BatchOut:
+async def feedback_batch(call: Call, body: BatchIn) -> BatchOut:
     """Answer many impressions, of any boards; a code for each, and the first few messages."""
-    rows = await _each(call, "/v1/feedback", call.body.feedback, answer_row, BatchOut)
+    rows = await _each(call, "/v1/feedback", body.feedback, answer_row, BatchOut)
     return BatchOut(feedback=rows, refused=_refused(rows))
 
 
-async def outcome(call: Call) -> OutcomeOut:
+async def outcome(call: Call, body: OutcomeIn) -> OutcomeOut:
     """Something came of a click: once by its id, before or after its list was answered."""
-    return OutcomeOut(outcome=await _take_outcome(call, call.board, call.body))
+    return OutcomeOut(outcome=await _take_outcome(call, call.board, body))
 
 
-async def outcome_batch(call: Call) -> OutcomesOut:
+async def outcome_batch(call: Call, body: OutcomesIn) -> OutcomesOut:
     """What came of many clicks, of any boards; a code for each, and the first few messages."""
-    rows = await _each(call, OUTCOMES, call.body.outcomes, _outcome_row, OutcomesOut)
+    rows = await _each(call, OUTCOMES, body.outcomes, _outcome_row, OutcomesOut)
     return OutcomesOut(outcomes=rows, refused=_refused(rows))
 
 
@@ -547,15 +545,16 @@ def _refused(rows: list[BatchRowOut]) -> dict[str, int]:
     return refused
 
 
-async def history(call: Call) -> HistoryOut:
+async def history(call: Call, body: HistoryIn) -> HistoryOut:
     """Start from past clicks, oldest first; items not known yet are added."""
     session = call.worker.find_board(call.board)
-    return await take_history(call, session, functools.partial(_past, session))
+    return await take_history(call, session, body, functools.partial(_past, session))
 
 
-async def take_history(call: Call, session: BoardSession, past: Callable[[Any], events.Past]) -> HistoryOut:
+async def take_history(
+    call: Call, session: BoardSession, body: Any, past: Callable[[Any], events.Past]
+) -> HistoryOut:
     """Start from past clicks, each of which is read in a thread."""
-    body = call.body
     if len(body.rows) > 100_000 or len(body.batch) > 200:
         raise Refused(422, "a batch of past clicks has at most 100000 rows and a name of at most 200 characters")
     rows = await asyncio.to_thread(_past_rows, past, body.rows)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Any, BinaryIO, Generic, NamedTuple, TypeAlias, TypeVar, get_args, get_origin
 from urllib.parse import urlencode
 
 import msgspec
@@ -55,14 +55,13 @@ class Call(NamedTuple):
     worker: Worker
     board: str
     part: str  # the item, client or number in the path
-    body: Any
     visible: Callable[[str], bool]  # whether the key may see a board
     may: Callable[[str, str], None]  # refuses who lacks a scope on a board, beyond that of the route
     query: Mapping[str, str] = {}  # what stands behind the question mark, of what the route takes
     elsewhere: Elsewhere | None = None  # other workers, for a route of several boards; None: it concerns this one
 
 
-def nothing(call: Call) -> str:
+def nothing(call: Call, body: Any = None) -> str:
     """No detail: names of clients are in no record."""
     return ""
 
@@ -71,7 +70,7 @@ class Change(NamedTuple):
     """What a route changes, for the record."""
 
     what: str
-    detail: Callable[[Call], str] = nothing
+    detail: Callable[..., str] = nothing
 
 
 class Route(NamedTuple):
@@ -81,12 +80,23 @@ class Route(NamedTuple):
     path: str
     scope: str  # rank or admin; "public": a signed impression id is enough
     summary: str
-    takes: Any  # a schema, a type of others, or None
-    gives: type[Any] | None  # None: a file
-    run: Callable[[Call], Awaitable[Any]]
+    run: Callable[..., Awaitable[Any]]  # of the call, and of the body if it takes one
     large: bool = False
     act: Change | None = None  # what it changes, if that is to be in the record
     query: tuple[str, ...] = ()  # what may stand behind a question mark
+
+    @property
+    def takes(self) -> Any:
+        """What the body is: a schema, a type of others, or None."""
+        return self.run.__annotations__.get("body")
+
+    @property
+    def gives(self) -> Any:
+        """What the answer is: a schema, or None for a file."""
+        given: Any = self.run.__annotations__["return"]
+        if given is File:
+            return None
+        return get_args(given)[0] if get_origin(given) is Parts else given
 
 
 COLLECTIONS = "/v1/collections"
@@ -121,7 +131,7 @@ def known_of_visit(session: BoardSession, features: Values | None, segment: str 
     return {SEGMENT_NAME: segment}
 
 
-class Parts(NamedTuple):
+class Parts(NamedTuple, Generic[T]):
     """An answer that was encoded a part at a time, since all of it at once would keep others waiting."""
 
     content: list[bytes]

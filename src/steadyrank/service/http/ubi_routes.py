@@ -119,9 +119,9 @@ class Count:
         )
 
 
-async def ubi(call: Call) -> UbiOut:
+async def ubi(call: Call, body: UbiIn) -> UbiOut:
     """Queries and events of User Behavior Insights 1.x: bad rows are refused by name, the others are learnt from."""
-    parts, count = _parts(call.body), Count()
+    parts, count = _parts(body), Count()
     size = sum(len(rows) for _, rows in parts)
     if size > _MOST_ROWS:
         raise Refused(422, f"a request has at most {_MOST_ROWS} rows, not {size}")

@@ -77,10 +77,10 @@ def settings_of(options: argparse.Namespace) -> dict[str, str]:
 @contextlib.contextmanager
 def until_told() -> Iterator[Any]:
     """A function that says whether SIGTERM or an interrupt came: what was begun is brought to an end first."""
-    told: list[int] = []
-    before = {name: signal.signal(name, lambda number, frame: told.append(number)) for name in _ENDING}
+    signals: list[int] = []
+    before = {name: signal.signal(name, lambda number, frame: signals.append(number)) for name in _ENDING}
     try:
-        yield lambda: bool(told)
+        yield lambda: bool(signals)
     finally:
         for name, handler in before.items():
             signal.signal(name, handler)

@@ -66,16 +66,16 @@ def standings(rows: pl.DataFrame) -> list[Standing]:
     if rows.is_empty():
         return []
     curves = _curves(rows)
-    told, chance = curves.pop(_TOLD, {}), curves.get("Random", {})
-    cells = [cell for cell in told if cell in chance]
+    informed, chance = curves.pop(_TOLD, {}), curves.get("Random", {})
+    cells = [cell for cell in informed if cell in chance]
     there = {who: of for who, of in curves.items() if all(cell in of for cell in cells)}
-    logs = {who: {cell: _logs(of[cell], told[cell]) for cell in cells} for who, of in there.items()}
+    logs = {who: {cell: _logs(of[cell], informed[cell]) for cell in cells} for who, of in there.items()}
     attacked = [cell for cell in cells if cell[-1] > 0]
     if not attacked:
         return []
     scores = {who: np.mean([of[cell][:, -1] for cell in attacked], axis=0) for who, of in logs.items()}
-    found = [_standing(who, logs[who], there[who], told, chance, attacked, _ranks(who, scores)) for who in there]
-    return sorted(found, key=lambda one: one.ratio)
+    ranked = [_standing(who, logs[who], there[who], informed, chance, attacked, _ranks(who, scores)) for who in there]
+    return sorted(ranked, key=lambda one: one.ratio)
 
 
 def _curves(rows: pl.DataFrame) -> dict[str, dict[CellName, _Curves]]:

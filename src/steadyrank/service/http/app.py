@@ -281,8 +281,8 @@ class _Endpoint:
         """The same for a list, or one from a copy of the board: if there is one, or if the owner does not answer."""
         replicas = self._service.worker.replicas
         headers = read_headers(scope["headers"])
-        known = self._service.auth.opens(headers, self._route.scope, board)
-        if replicas is None or not known or is_passed_on(scope["headers"]):
+        opens = self._service.auth.opens(headers, self._route.scope, board)
+        if replicas is None or not opens or is_passed_on(scope["headers"]):
             return await self._pass_on(board, scope, receive, send)
         body = await self._service.bodies.receive(receive, headers, self._most)
         if not isinstance(body, bytes):

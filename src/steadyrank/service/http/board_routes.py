@@ -145,22 +145,22 @@ Shown: TypeAlias = Callable[[BoardOut], Any]  # what a list shows of a board, No
 async def list_by_name(call: Call, path: str, shown: Shown) -> Parts[Any]:
     """The same of boards or of collections, which have this path; all members but the list are called alike."""
     limit, after = limit_of(call.query.get("limit"), MOST_BOARDS), call.query.get("after", "")
-    found, more = await _own_boards(call, limit, after, shown)
+    named_rows, more = await _own_boards(call, limit, after, shown)
     names = [name for name in sorted(call.worker.parked) if call.visible(name)][:_MOST_PARKED]
     parked = [ParkedOut(board=name, why=call.worker.parked[name].why) for name in names]
     if call.elsewhere is not None:
         places, target = call.elsewhere.others(), f"{path}?{urlencode({'limit': limit, 'after': after})}"
         for page in await asyncio.gather(*(_boards_of(call.elsewhere, place, target) for place in places)):
             rows = page.boards or page.collections
-            found += [(msgspec.json.decode(row, type=_Named).name, bytes(row)) for row in rows]
+            named_rows += [(msgspec.json.decode(row, type=_Named).name, bytes(row)) for row in rows]
             parked += page.parked
             more = more or page.next is not None
-        more = more or len(found) > limit
-        found = sorted(dict(found).items())[:limit]
+        more = more or len(named_rows) > limit
+        named_rows = sorted(dict(named_rows).items())[:limit]
         parked = sorted(parked, key=lambda one: one.board)[:_MOST_PARKED]
     end = [b'],"parked":', _encode(parked), b',"broken":', _encode([one.board for one in parked])]
-    end += [b',"next":', _encode(found[-1][0] if more and found else None), b"}"]
-    return Parts([b'{"', path.rpartition("/")[2].encode(), b'":[', b",".join(row for _, row in found), *end])
+    end += [b',"next":', _encode(named_rows[-1][0] if more and named_rows else None), b"}"]
+    return Parts([b'{"', path.rpartition("/")[2].encode(), b'":[', b",".join(row for _, row in named_rows), *end])
 
 
 class _Named(msgspec.Struct):
@@ -226,13 +226,13 @@ async def put_board(call: Call, body: BoardIn) -> BoardOut:
         if not items:
             raise Refused(422, "a new board needs at least one item")
         config = _new(body.changes())
-        known = await asyncio.to_thread(check_known, config, given)
-        if await call.worker.create_board(call.board, events.Created(config, items, known)):
+        features = await asyncio.to_thread(check_known, config, given)
+        if await call.worker.create_board(call.board, events.Created(config, items, features)):
             return call.worker.find_board(call.board).summary()
     session = call.worker.find_board(call.board)
     others = {name: value for name, value in body.changes().items() if name != "rules"}
     config = await asyncio.to_thread(session.board.after, others) if given else session.board.latest
-    known = await asyncio.to_thread(check_known, config, given)
+    features = await asyncio.to_thread(check_known, config, given)
     changes, rules = body.changes(), body.changes().get("rules")
     if rules is not None and items:  # rules may name items that come with them: first these
         _check_named(session, rules, items)
@@ -240,8 +240,8 @@ async def put_board(call: Call, body: BoardIn) -> BoardOut:
     await reconfigure.configure(call.worker, session, changes)
     fresh = [item for item in items if item not in session.board.learner_state.slots]
     if fresh:
-        await add_new(call.worker, session, fresh, known)
-    await _describe(call.worker, session, known)
+        await add_new(call.worker, session, fresh, features)
+    await _describe(call.worker, session, features)
     if rules is not None and items:
         await reconfigure.configure(call.worker, session, {"rules": rules})
     return call.worker.find_board(call.board).summary()
@@ -323,7 +323,7 @@ async def add_new(
     worker: Worker,
     session: BoardSession,
     items: list[str],
-    known: Mapping[str, Known] = _NOTHING,
+    features: Mapping[str, Known] = _NOTHING,
     by_lists: bool = False,
 ) -> None:
     """Add items that were checked, or reinstate retired ones, some in an event, with what is known of them."""
@@ -332,20 +332,22 @@ async def add_new(
         session.board.check_listed(items)
     names, slots = list(dict.fromkeys(items)), session.board.learner_state.slots
     await worker.check_room(session, sum(item not in slots for item in names))
-    size = _DESCRIBED_AT_ONCE if known else _ITEMS_AT_ONCE
+    size = _DESCRIBED_AT_ONCE if features else _ITEMS_AT_ONCE
     for start in range(0, len(names), size):
         some = names[start : start + size]
-        told = {item: known[item] for item in some if item in known}
-        await worker.write_event(session, events.Added(some, told, by_lists))
+        described = {item: features[item] for item in some if item in features}
+        await worker.write_event(session, events.Added(some, described, by_lists))
 
 
-async def _describe(worker: Worker, session: BoardSession, known: Mapping[str, Known]) -> None:
+async def _describe(worker: Worker, session: BoardSession, features: Mapping[str, Known]) -> None:
     """Let what is known of items be this, of those where the log says otherwise; some in an event."""
     before = session.board.described
-    others = await asyncio.to_thread(lambda: [one for one, said in known.items() if said != before.get(one, {})])
+    others = await asyncio.to_thread(
+        lambda: [one for one, values in features.items() if values != before.get(one, {})]
+    )
     for start in range(0, len(others), _DESCRIBED_AT_ONCE):
         some = others[start : start + _DESCRIBED_AT_ONCE]
-        await worker.write_event(session, events.Described({item: known[item] for item in some}))
+        await worker.write_event(session, events.Described({item: features[item] for item in some}))
 
 
 async def add_items(call: Call, body: ItemsIn) -> BoardOut:
@@ -354,8 +356,8 @@ async def add_items(call: Call, body: ItemsIn) -> BoardOut:
     if not body.items:
         raise Refused(422, "items must name at least one item")
     items, given = await _names_and_features(body.items)
-    known = await asyncio.to_thread(check_known, session.board.config, given)
-    await add_new(call.worker, session, items, known)
+    features = await asyncio.to_thread(check_known, session.board.config, given)
+    await add_new(call.worker, session, items, features)
     return session.summary()
 
 

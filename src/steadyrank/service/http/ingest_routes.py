@@ -130,10 +130,10 @@ def _message(number: int, raw: Raw, board: str | None, where: dict[Any, str]) ->
         if not any(name.lower() == "query_id" for name in names):
             raise Refused(422, f"{_WHAT}, not {', '.join(names) or 'nothing'!r:.200}")
         row = ubi_rows.read(read_object(raw))
-        told = board or getattr(row, "board", None)
-        if isinstance(row, ubi_rows.Query) and isinstance(told, str):
-            where[str(row.id)] = told
-        return _Message(number, raw, told if isinstance(told, str) else "", None)
+        named = board or getattr(row, "board", None)
+        if isinstance(row, ubi_rows.Query) and isinstance(named, str):
+            where[str(row.id)] = named
+        return _Message(number, raw, named if isinstance(named, str) else "", None)
     body = bytes(raw)
     if "board" not in names and board is not None:
         body = encode(names | {"board": board})

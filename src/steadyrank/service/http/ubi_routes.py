@@ -398,7 +398,7 @@ async def _observe(
 ) -> str:
     client = None if entry.client is None else str(entry.client)
     check_sender(client, None)
-    found = None if query is None else Found(query, items)
-    rest: Any = client, {}, None, (), (), features, *entry.place, found
+    found_for = None if query is None else Found(query, items)
+    rest: Any = client, {}, None, (), (), features, *entry.place, found_for
     report = observing.Report(entry.id, items, answer, time, *rest)
     return (await observing.observe(call.worker, session, report)).outcome

@@ -123,11 +123,11 @@ class Replicas:
         if name not in self.copies:
             self._begin(name)
         end = time.monotonic() + seconds
-        while (found := self.find(name)) is None and (name in self._loading or name in self.copies):
+        while (session := self.find(name)) is None and (name in self._loading or name in self.copies):
             if time.monotonic() > end:
                 break
             await asyncio.sleep(0.01)
-        return found
+        return session
 
     def find_board(self, name: str) -> BoardSession:
         """A copy that is there, as `find` said."""
@@ -262,8 +262,8 @@ class Replicas:
 def _load(store: SqlStore, name: str) -> BoardSession | None:
     """A board of this name as the log says now; None if there is none."""
     with store.reading():
-        found = store.find_board(name)
-        return None if found is None else load(store, found[0], name, found[1])
+        board = store.find_board(name)
+        return None if board is None else load(store, board[0], name, board[1])
 
 
 def _kept(store: SqlStore, places: Mapping[int, int]) -> list[tuple[int, int, bool]]:
@@ -279,11 +279,11 @@ def _read(store: SqlStore, number: int, after: int, kept: bool) -> _News:
         return _News(begin, after, None, None)
     head = store.head(number % store.partitions)
     try:
-        found = [(entry.seq, read_event(entry)) for entry in store.entries(after, head, number)]
+        fresh = [(entry.seq, read_event(entry)) for entry in store.entries(after, head, number)]
     except Unreadable as error:
         log.error("a copy cannot go on", extra={"fields": {"board": number, "why": str(error)}})
         return _News(begin, after, None, None)
-    if any(isinstance(event, events.Deleted) for _, event in found):
+    if any(isinstance(event, events.Deleted) for _, event in fresh):
         return _News(begin, after, None, None)
-    resealed = any(isinstance(event, events.Resealed) for _, event in found)
-    return _News(begin, head, found, store.seals(number) if resealed else None)
+    resealed = any(isinstance(event, events.Resealed) for _, event in fresh)
+    return _News(begin, head, fresh, store.seals(number) if resealed else None)

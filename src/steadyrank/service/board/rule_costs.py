@@ -186,8 +186,10 @@ def _costs(
 
 
 def _interval(lost: Floats) -> IntervalOut:
-    clicks = np.array([lost.mean(), *np.quantile(lost, (0.025, 0.975))])
-    value, low, high = (np.round(_LISTS * clicks, 9) + 0.0).tolist()  # rounded, for lists of the same items are alike
+    interval = np.array([lost.mean(), *np.quantile(lost, (0.025, 0.975))])
+    value, low, high = (
+        np.round(_LISTS * interval, 9) + 0.0
+    ).tolist()  # rounded, for lists of the same items are alike
     return IntervalOut(value=value, low=low, high=high)
 
 

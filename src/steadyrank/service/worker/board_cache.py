@@ -70,8 +70,8 @@ class BoardSummary(msgspec.Struct, array_like=True, frozen=True):
             summary = None if body is None else _summary_decoder.decode(body)
         except msgspec.MsgspecError:
             return None
-        known = summary is not None and summary.format == _FORMAT and len(summary.shown) == len(_SHOWN)
-        return summary if known else None
+        ours = summary is not None and summary.format == _FORMAT and len(summary.shown) == len(_SHOWN)
+        return summary if ours else None
 
     def encode(self) -> bytes:
         """As the store keeps it."""

@@ -328,7 +328,7 @@ def part_claims(judge: Judge) -> Iterator[Claim]:
     sets = list(itertools.product(parts.PROFILES, parts.RATES))
     clean = [(name, 0.0) for name in parts.PROFILES]
     attacked = [setting for setting in sets if setting[1] > 0.0]
-    plain, doubling, told = (parts.name_of(who) for who in parts.CHANGED.values())
+    plain, doubling, knows_c = (parts.name_of(who) for who in parts.CHANGED.values())
     for id, text, place, tested, other, settings, factor, rests_on in (
         (
             "radius",
@@ -356,7 +356,7 @@ def part_claims(judge: Judge) -> Iterator[Claim]:
             "M2UCB-V need not know C: model selection tracks the best guess of it",
             "section 3, model selection",
             "at most 1.1 times the regret of MUCB-V that is told C, at 10 and 20 %, each data set",
-            told,
+            knows_c,
             attacked,
             1.1,
             "",

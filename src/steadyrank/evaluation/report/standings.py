@@ -108,14 +108,14 @@ def _standing(
     who: str,
     logs: Mapping[CellName, Floats],
     curves: Mapping[CellName, _Curves],
-    told: Mapping[CellName, _Curves],
+    informed: Mapping[CellName, _Curves],
     chance: Mapping[CellName, _Curves],
     attacked: Sequence[CellName],
     ranks: tuple[int, int],
 ) -> Standing:
     honest = [cell for cell in logs if cell not in attacked]
     at = {share: _summary(logs, attacked, share) for share in (_QUARTER, _MIDDLE, _END)}
-    worst = {share: _worst(curves, told, attacked, share) for share in at}
+    worst = {share: _worst(curves, informed, attacked, share) for share in at}
     recoveries = [_recovery(curves[cell], chance[cell]) for cell in attacked]
     ended = sorted(rounds for rounds in recoveries if rounds is not None)
     median = ended[(len(ended) - 1) // 2] if ended else math.inf

@@ -70,13 +70,9 @@ class QueryHistoryIn(Schema):
     batch: str = ""
 
 
-class _GivenOnce(Schema):
-    pass
-
-
 class CollectionIn(
     with_settings(  # type: ignore[misc]
-        _GivenOnce,
+        Schema,
         optional=True,
         without=_NOT_OF_COLLECTIONS,
         guard_settings=Annotated[dict[str, bool | int | float | str], Meta(max_length=100)],

@@ -158,16 +158,16 @@ async def _take(call: Call, messages: list[_Message], done: list[IngestRowOut]) 
             if answer.code == 200:
                 return IngestRowOut(code=200, outcome=answer.outcome)
             return _refused(answer.code, str(answer.message))
-        assert isinstance(message.content, ListRow)
-        return await _observe(call, message, message.content)
+        return await _observe(call, message)
 
     outcomes, _ = await asyncio.gather(gather_in_turns(one, plain), _take_ubi(call, rows, done))
     for message, outcome in zip(plain, outcomes, strict=True):
         done[message.number] = outcome
 
 
-async def _observe(call: Call, message: _Message, content: ListRow) -> IngestRowOut:
-    worker, board = call.worker, message.board
+async def _observe(call: Call, message: _Message) -> IngestRowOut:
+    worker, board, content = call.worker, message.board, message.content
+    assert isinstance(content, ListRow)
     try:
         call.may("observe", board)
         if not worker.cache.knows_board(board):

@@ -12,13 +12,14 @@ sources, so no number in a marked place is anybody's memory, or that of a learne
 
 import argparse
 import importlib
+import itertools
 import json
 import pathlib
 import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -291,8 +292,9 @@ class Recipe(NamedTuple):
 
     def about(self, source: str, commit: str) -> dict[str, Any]:
         """Where figures come from."""
+        from code_versions import versions_of
+
         from steadyrank.evaluation.lab.cells import ALL_SEEDS
-        from steadyrank.evaluation.lab.code_versions import versions_of
         from steadyrank.evaluation.lab.results import versions
 
         more = f", and {ALL_SEEDS} where a claim needs them" if self.plan().staged else ""
@@ -568,7 +570,7 @@ def renew(names: list[str], folder: pathlib.Path, on: str, part: tuple[int, int]
     """
     from steadyrank.cli.reproduce import run_shown
     from steadyrank.core.compiling.jit import told_of_compiling
-    from steadyrank.evaluation.lab.costs import a_part, in_words
+    from steadyrank.evaluation.lab.costs import in_words
     from steadyrank.evaluation.lab.results import CellStore
 
     store, bars = CellStore(folder), []
@@ -596,6 +598,31 @@ def renew(names: list[str], folder: pathlib.Path, on: str, part: tuple[int, int]
         if whole:
             measure(folder, names, _commit())
             write_pages()
+
+
+def a_part(jobs: Sequence[Any], part: int, parts: int) -> list[Any]:
+    """The `part`-th of so many parts that take about as long, from 1: for as many processes.
+
+    Jobs that run the same compiled code stay together, so that one process compiles it, as far as they take no longer
+    than half of a fair share.
+    """
+    from steadyrank.evaluation.lab.costs import COMPILING, seconds
+    from steadyrank.evaluation.lab.runner import kind_of
+
+    most = 0.5 * seconds(jobs)[0] / parts
+    groups: list[tuple[float, list[Any]]] = []
+    for _, of in itertools.groupby(sorted(jobs, key=lambda job: repr(kind_of(job))), key=kind_of):
+        groups.append((COMPILING, []))
+        for job in of:
+            took = seconds([job])[0]
+            if groups[-1][1] and groups[-1][0] + took > most + COMPILING:
+                groups.append((COMPILING, []))
+            groups[-1] = groups[-1][0] + took, [*groups[-1][1], job]
+    load: list[tuple[float, list[Any]]] = [(0.0, [])] * parts
+    for took, of_group in sorted(groups, key=lambda group: -group[0]):
+        least = min(range(parts), key=lambda k: load[k][0])
+        load[least] = load[least][0] + took, load[least][1] + of_group
+    return load[part - 1][1]
 
 
 def _recipe(name: str) -> Recipe:

@@ -44,8 +44,8 @@ class Interpreter:
     def ask(cls, order):
         if cls.process is None:
             folder = os.path.dirname(os.path.abspath(__file__))
-            bench = os.path.join(os.path.dirname(folder), "bench")
-            path = os.pathsep.join([folder, bench, *filter(None, [os.environ.get("PYTHONPATH")])])
+            others = [os.path.join(os.path.dirname(folder), name) for name in ("bench", "docs")]
+            path = os.pathsep.join([folder, *others, *filter(None, [os.environ.get("PYTHONPATH")])])
             environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": path}
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
             cls.process = subprocess.Popen([sys.executable, __file__], env=environment, **pipes)

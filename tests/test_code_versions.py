@@ -3,13 +3,13 @@
 import shutil
 import threading
 
+import code_versions
 import pytest
+from code_versions import Code, versions_of
 
 import interpreted
 import steadyrank as sr
-from steadyrank.evaluation.lab import code_versions
 from steadyrank.evaluation.lab.cells import Cell, Trial
-from steadyrank.evaluation.lab.code_versions import Code, versions_of
 
 STEADY = ("steadyrank.learners.steady.steady_rank", "SteadyRank")
 PLAIN = ("steadyrank.learners.cascade_ts", "CascadeTS")

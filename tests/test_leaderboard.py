@@ -10,6 +10,7 @@ from unittest import mock
 import numpy as np
 import polars as pl
 import pytest
+from write_numbers import a_part
 
 import interpreted
 import steadyrank as sr
@@ -129,15 +130,15 @@ def test_the_report_shows_the_standings():
 
 def test_parts_hold_every_job_once_and_share_little_compiled_code():
     jobs = leaderboard.STUDY.jobs(Plan(2))
-    parts = [costs.a_part(jobs, k, 16) for k in range(1, 17)]
+    parts = [a_part(jobs, k, 16) for k in range(1, 17)]
     assert sorted(repr(job) for part in parts for job in part) == sorted(map(repr, jobs))
     kinds = [{(job.learner, job.adversary if job.rate else "") for job in part} for part in parts]
     assert sum(map(len, kinds)) < 1.2 * len(set.union(*kinds))
     took = [sum(costs.seconds(part)) for part in parts]
     assert max(took) < 1.2 * sum(took) / 16
-    assert sorted(map(repr, costs.a_part(jobs, 1, 1))) == sorted(map(repr, jobs))
+    assert sorted(map(repr, a_part(jobs, 1, 1))) == sorted(map(repr, jobs))
     one_kind = [Cell("M2UCBV", "lastfm", first_seed=seed) for seed in range(64)]
-    assert {len(costs.a_part(one_kind, k, 16)) for k in range(1, 17)} == {4}
+    assert {len(a_part(one_kind, k, 16)) for k in range(1, 17)} == {4}
 
 
 def test_costs_by_hand():

@@ -8,10 +8,10 @@ import types
 
 import polars as pl
 import pytest
+from code_versions import Code, versions_of
 
 import steadyrank as sr
 from steadyrank.evaluation.lab.cells import Study
-from steadyrank.evaluation.lab.code_versions import Code, versions_of
 from steadyrank.evaluation.report.claims import scorecard
 from steadyrank.evaluation.report.sources import MODELLED
 from steadyrank.evaluation.studies import ALL

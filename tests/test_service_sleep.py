@@ -14,11 +14,12 @@ from service_tools import ITEMS, Clocks, Server, replayed, serving, sql, until, 
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
-from steadyrank.service.storage import Unavailable, open_store
+from steadyrank.service.storage import Fenced, Unavailable, open_store
 from steadyrank.service.worker import board_cache
 from steadyrank.service.worker.board_cache import BoardSummary
 from steadyrank.service.worker.board_session import DueClock, Reached
 from steadyrank.service.worker.recovery import rebuild
+from steadyrank.service.worker.store_threads import StoreThreads
 from test_service import traffic
 
 
@@ -253,7 +254,7 @@ async def test_a_board_that_cannot_be_read_now_sleeps_on_and_wakes_later(url, mo
 
         for store in local.worker.cache._readers._stores:
             monkeypatch.setattr(store, "reading", lambda: away(url))
-        monkeypatch.setattr("steadyrank.service.worker.board_cache.open_store", away)
+        monkeypatch.setattr("steadyrank.service.worker.store_threads.open_store", away)
         await local.ask("POST", "boards/a/rank", {}, code=503)
         await local.rank("b")
         local.clocks.pass_time(101.0)  # what is due is tried, and tried again
@@ -386,3 +387,20 @@ async def test_what_another_version_left_of_a_sleeping_board_is_not_used(url):
 
 def test_a_sleeping_board_takes_few_bytes():
     assert len(BoardSummary.of(Board.create(Config(), ITEMS)).encode()) < 256
+
+
+async def test_a_connection_is_made_anew_after_a_failure_but_not_where_a_partition_has_another_owner(url):
+    def fail(error):
+        raise error
+
+    threads = StoreThreads("reader", url)
+    first = await threads.run(lambda store: store)
+    with pytest.raises(Fenced):
+        await threads.run(lambda store: fail(Fenced([3])))
+    assert await threads.run(lambda store: store) is first
+    with pytest.raises(Unavailable):
+        await threads.run(lambda store: fail(Unavailable("away")))
+    second = await threads.run(lambda store: store)
+    assert second is not first
+    assert second.partitions == 1
+    threads.close()

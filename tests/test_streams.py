@@ -27,9 +27,8 @@ from steadyrank.service.board.feedback import Reported
 from steadyrank.service.http.auth import make_key
 from steadyrank.service.storage import open_store
 from steadyrank.streams.emit import AlertReceiver, ListWatcher
-from steadyrank.streams.ingest import Ingest
+from steadyrank.streams.ingest import Ingest, Metrics
 from steadyrank.streams.kafka import KafkaTopic
-from steadyrank.streams.metrics import Metrics
 from steadyrank.streams.redis import RedisSink, RedisStream
 from steadyrank.streams.stream import Message, read_address
 from test_stores import Database

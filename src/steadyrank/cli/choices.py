@@ -1,11 +1,37 @@
 """What is typed on the command line, as values; and classes from a Python file of the user's own."""
 
+import argparse
 import importlib.util
+import os
 import pathlib
 import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
+
+
+def add_world(sub: Any, profile: str) -> None:
+    """Options for a simulated world, but for its adversary and the number of seeds; `profile`: if none is given."""
+    sub.add_argument("--profile", default=profile, help="a name of `steadyrank profiles`, or a built file")
+    sub.add_argument("--mapping", default=None, help="from ratings to attraction; `steadyrank profiles` lists them")
+    sub.add_argument("--schedule", default="front", help="when it acts: front, spread, late, bursts, ramp, swing")
+    sub.add_argument("--users", default="Cascade", help="NAME or NAME:setting=value,...")
+    sub.add_argument("--guard", default="Anyone", help="NAME or NAME:setting=value,...; `steadyrank guards`")
+    sub.add_argument("--length", type=int, default=10, help="items a list")
+    sub.add_argument("--horizon", type=int, default=40_000, help="rounds")
+
+
+def add_server(sub: Any) -> None:
+    """Options for a running service, and the key to it, which `key_of` reads."""
+    sub.add_argument("--server", default="http://127.0.0.1:8080", metavar="ADDRESS", help="of the service")
+    sub.add_argument("--key-file", type=pathlib.Path, default=None, metavar="FILE", help="holds the API key")
+
+
+def key_of(options: argparse.Namespace) -> str | None:
+    """The API key."""
+    if options.key_file is None:
+        return os.environ.get("STEADYRANK_KEY")
+    return str(options.key_file.read_text()).strip()
 
 
 def classes_in(path: pathlib.Path) -> list[type]:

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from ..core.files import replacing
-from .choices import check_own, learners_in, need_report, parse_choice
+from .choices import add_world, check_own, learners_in, need_report, parse_choice
 
 
 def add(commands: Any) -> None:
@@ -27,15 +27,9 @@ def add(commands: Any) -> None:
         metavar="NAME",
         help="learners to compare with, beside Random",
     )
-    sub.add_argument("--profile", default="yelp-pizza", help="a name of `steadyrank profiles`, or a built file")
-    sub.add_argument("--mapping", default=None, help="from ratings to attraction; `steadyrank profiles` lists them")
+    add_world(sub, "yelp-pizza")
     sub.add_argument("--adversary", default="PrefixFlip", help="`steadyrank adversaries` lists them")
-    sub.add_argument("--schedule", default="front", help="when it acts: front, spread, late, bursts, ramp, swing")
-    sub.add_argument("--users", default="Cascade", help="NAME or NAME:setting=value,...")
-    sub.add_argument("--guard", default="Anyone", help="NAME or NAME:setting=value,...; `steadyrank guards`")
     sub.add_argument("--rates", default="0,10,25", help="corrupted rounds in percent, between commas")
-    sub.add_argument("--length", type=int, default=10, help="items a list")
-    sub.add_argument("--horizon", type=int, default=40_000, help="rounds")
     sub.add_argument("--seeds", type=int, default=3, help="how many runs, with seeds 0, 1, ...")
     sub.add_argument("--figure", type=pathlib.Path, default=None, help="write a figure to this .svg file")
     sub.set_defaults(run=_run)

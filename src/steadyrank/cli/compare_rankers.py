@@ -84,8 +84,8 @@ def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
     rows = []
     for i, items, clicks, examined in whole_lists(log, which):
         client = None if log.client is None or log.client[i] < 0 else int(log.client[i])
-        known = {name: opened(cell) for name, cell in cells.get(int(log.row[i]), {}).items()}
-        row = {"items": items, "clicks": clicks, "examined": examined, "client": client, **known}
+        features = {name: opened(cell) for name, cell in cells.get(int(log.row[i]), {}).items()}
+        row = {"items": items, "clicks": clicks, "examined": examined, "client": client, **features}
         try:
             _check(row)
         except ValueError as error:

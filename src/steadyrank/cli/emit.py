@@ -7,7 +7,8 @@ import logging
 import pathlib
 from typing import Any
 
-from .ingest import add_stream, key_of, settings_of, stream_of, until_told
+from .choices import key_of
+from .ingest import add_stream, settings_of, stream_of, until_told
 
 
 def add(commands: Any) -> None:

@@ -7,8 +7,6 @@ import argparse
 import contextlib
 import hashlib
 import json
-import os
-import pathlib
 import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,7 +15,7 @@ from ..click_logs.formats.fields import opened
 from ..core.progress import Progress
 from ..core.refusals import Refused
 from ..core.settings import closest
-from .choices import need_report
+from .choices import add_server, key_of, need_report
 from .logs import LEFT_OUT, add_options, board_of, kept_by_weight, lists_of, read_log
 
 if TYPE_CHECKING:
@@ -48,8 +46,7 @@ def add(commands: Any) -> None:
     sub.add_argument("--segment", metavar="COLUMN", default=None, help=words)
     words = "column of a feature of visits; else the one that is called as the feature; may be repeated"
     sub.add_argument("--feature", metavar="NAME=COLUMN", action="append", default=[], help=words)
-    sub.add_argument("--server", default="http://127.0.0.1:8080", metavar="ADDRESS", help="of the server")
-    sub.add_argument("--key-file", type=pathlib.Path, default=None, metavar="FILE", help="holds the API key")
+    add_server(sub)
     words = "make the board if there is none, with the log's items and with settings as they are by default"
     sub.add_argument("--make", action="store_true", help=words)
     words = "with --make: places of a list of the new board; if left out, of the longest list in the log"
@@ -63,8 +60,7 @@ def _run(options: argparse.Namespace) -> int:
     need_report("polars")
     from ..client import Client
 
-    key = os.environ.get("STEADYRANK_KEY") if options.key_file is None else options.key_file.read_text().strip()
-    with contextlib.closing(Client(options.server, key, timeout=120.0)) as client:
+    with contextlib.closing(Client(options.server, key_of(options), timeout=120.0)) as client:
         if options.length is not None and not options.make:
             raise ValueError(f"--length {options.length} is for a new board: it needs --make")
         board, present = _present(client, options)

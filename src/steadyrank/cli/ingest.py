@@ -10,6 +10,8 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
+from .choices import add_server, key_of
+
 _STREAM = "STEADYRANK_STREAM"  # an address in the environment keeps its password out of lists of processes
 
 
@@ -46,8 +48,7 @@ def add_stream(sub: Any) -> None:
     sub.add_argument("--set", dest="settings", action="append", default=[], metavar="NAME=VALUE", help=words)
     words = "holds such settings, one a line: for passwords"
     sub.add_argument("--settings-file", type=pathlib.Path, default=None, metavar="FILE", help=words)
-    sub.add_argument("--server", default="http://127.0.0.1:8080", metavar="ADDRESS", help="of the service")
-    sub.add_argument("--key-file", type=pathlib.Path, default=None, metavar="FILE", help="holds the API key")
+    add_server(sub)
 
 
 def stream_of(options: argparse.Namespace) -> str:
@@ -73,20 +74,13 @@ def settings_of(options: argparse.Namespace) -> dict[str, str]:
     return settings
 
 
-def key_of(options: argparse.Namespace) -> str | None:
-    """The API key."""
-    if options.key_file is None:
-        return os.environ.get("STEADYRANK_KEY")
-    return str(options.key_file.read_text()).strip()
-
-
 @contextlib.contextmanager
 def until_told() -> Iterator[Any]:
     """A function that says whether SIGTERM or an interrupt came: what was begun is brought to an end first."""
-    told: list[int] = []
-    before = {name: signal.signal(name, lambda number, frame: told.append(number)) for name in _ENDING}
+    signals: list[int] = []
+    before = {name: signal.signal(name, lambda number, frame: signals.append(number)) for name in _ENDING}
     try:
-        yield lambda: bool(told)
+        yield lambda: bool(signals)
     finally:
         for name, handler in before.items():
             signal.signal(name, handler)
@@ -97,7 +91,7 @@ _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 def _run(options: argparse.Namespace) -> None:
     from ..client import Client
-    from ..streams.ingest import Ingest
+    from ..streams.ingest import Ingest, Metrics
     from ..streams.opening import open_stream
     from ..streams.stream import read_address
 
@@ -111,8 +105,6 @@ def _run(options: argparse.Namespace) -> None:
         source = address.name if options.source is None else options.source
         opened = open_stream(address, options.group, name, source, settings)
         stream = stack.enter_context(contextlib.closing(opened))
-        from ..streams.metrics import Metrics
-
         client = stack.enter_context(contextlib.closing(Client(options.server, key, timeout=60.0, tries=1)))
         ingest = Ingest(stream, client, Metrics(options.metrics), options.board, options.batch, stop)
         print(f"ingesting {address.name} into {options.server}", flush=True)

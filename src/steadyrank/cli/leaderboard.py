@@ -71,27 +71,27 @@ def _run(options: argparse.Namespace) -> None:
     study, drawn = _study(options, learners, foes)
     own = learners | foes
     jobs = study.jobs(Plan(seeds, options.quick))
-    known = [job for job in jobs if not {job.learner, job.adversary} & set(own)]
+    others = [job for job in jobs if not {job.learner, job.adversary} & set(own)]
     mine = [job for job in jobs if {job.learner, job.adversary} & set(own)]
     store, own_store = CellStore(options.out), CellStore(options.out, options.own.read_bytes() if own else b"")
-    left = [job for of, some in ((store, known), (own_store, mine)) for job in some if not of.path(job).exists()]
+    left = [job for of, some in ((store, others), (own_store, mine)) for job in some if not of.path(job).exists()]
     print(f"{drawn}{in_words(left)}", file=sys.stderr)
     if options.cost:
         return
     bars: list[Any] = []
     with told_of_compiling(lambda begins: bars[-1].compiling(begins) if bars else None):
-        run_shown(known, store, bars, on=options.on)
+        run_shown(others, store, bars, on=options.on)
         if mine:
             run_shown(mine, own_store, bars, "{total:,} cells of your own, {finished:,} finished already", own=own)
-        found = standings(_loaded(store, known, own_store, mine))
-        speed = {one.who: microseconds(leaderboard.timed(one.who, study.blocks[1]["world"][0]), own) for one in found}
+        table = standings(_loaded(store, others, own_store, mine))
+        speed = {one.who: microseconds(leaderboard.timed(one.who, study.blocks[1]["world"][0]), own) for one in table}
     if options.json:
-        lines = [{**one.data(), "microseconds": speed[one.who]} for one in found]
+        lines = [{**one.data(), "microseconds": speed[one.who]} for one in table]
         print(json.dumps({"seed": options.seed, "seeds": seeds, "standings": lines}, indent=1))
         return
     print(f"Regret over that of a CascadeTS that never sees a false click; {seeds} seeds, 95 % intervals\n")
-    print(text(as_table(found, speed)))
-    print(f"\nThe same for each kind of attack\n\n{text(by_family(found))}")
+    print(text(as_table(table, speed)))
+    print(f"\nThe same for each kind of attack\n\n{text(by_family(table))}")
 
 
 def _loaded(store: Any, known: Any, own_store: Any, mine: Any) -> Any:

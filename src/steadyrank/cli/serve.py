@@ -120,7 +120,7 @@ def _serve(options: argparse.Namespace) -> None:
         raise ValueError(f"--demo-attack-after {options.demo_attack_after:g} goes with --demo")
     else:
         kept = options.keep_days, options.keep_events
-        rest = {"limits": limits, "told": _invite, "most_awake": options.awake_boards, "webhook": webhook}
+        rest = {"limits": limits, "invite": _invite, "most_awake": options.awake_boards, "webhook": webhook}
         serve(options.store, options.host, options.port, *kept, **rest)
 
 

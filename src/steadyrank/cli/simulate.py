@@ -5,7 +5,7 @@ import pathlib
 import sys
 from typing import Any
 
-from .choices import classes_in, parse_budget, parse_choice
+from .choices import add_world, classes_in, parse_budget, parse_choice
 
 
 def add(commands: Any) -> None:
@@ -24,13 +24,9 @@ def add(commands: Any) -> None:
         default=["SteadyRank"],
         help="NAME or NAME:setting=value,... ; `steadyrank learners` lists names and settings",
     )
-    sub.add_argument("--profile", default="synthetic-spread", help="a name of `steadyrank profiles`, or a built file")
-    sub.add_argument("--mapping", default=None, help="from ratings to attraction; `steadyrank profiles` lists them")
+    add_world(sub, "synthetic-spread")
     sub.add_argument("--adversary", default="Honest", help="NAME or NAME:setting=value,...")
-    sub.add_argument("--schedule", default="front", help="when it acts: front, spread, late, bursts, ramp, swing")
     sub.add_argument("--budget", help="rounds it may corrupt: a number, or a share such as 10%%")
-    sub.add_argument("--users", default="Cascade", help="NAME or NAME:setting=value,...")
-    sub.add_argument("--guard", default="Anyone", help="NAME or NAME:setting=value,...; `steadyrank guards`")
     sub.add_argument(
         "--own",
         type=pathlib.Path,
@@ -38,8 +34,6 @@ def add(commands: Any) -> None:
         metavar="FILE",
         help="a Python file; learners, users, adversaries and guards that it defines are known by their names",
     )
-    sub.add_argument("--length", type=int, default=10, help="items a list")
-    sub.add_argument("--horizon", type=int, default=40_000, help="rounds")
     sub.add_argument("--seeds", type=int, default=10, help="how many runs, with seeds 0, 1, ...")
     sub.add_argument("--threads", type=int, default=None, help="threads (default: one a core)")
     sub.add_argument("--omniscient", action="store_true", help="withhold the feedback of corrupted rounds")

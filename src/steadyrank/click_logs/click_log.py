@@ -132,8 +132,8 @@ def read(
 def _words(schema: Format, roles: dict[str, str | None], by_query: bool) -> dict[str, str]:
     """How a log of another system is read, for people."""
     board = {"board": schema.boards[0]} if by_query else {}
-    told = {role: name for role, name in roles.items() if name}
-    return {"format": f"{schema.name}: {schema.words}", **board, **told}
+    named = {role: name for role, name in roles.items() if name}
+    return {"format": f"{schema.name}: {schema.words}", **board, **named}
 
 
 def explained(

@@ -137,7 +137,7 @@ def understand(
     A role told to be "" has no column, whatever their names. `written`: how dates are, for `strptime`.
     """
     chosen = {role: roles.get(role) or None for role in ROLES}
-    told = dict(chosen)
+    asked_for = dict(chosen)
     for role, name in chosen.items():
         if name is not None and name not in sample.columns:
             raise ValueError(f"{flag(role)} names {name!r}, which is no column; {_columns_in(sample)}")
@@ -155,7 +155,7 @@ def understand(
     if roles.get("board") is None and chosen["board"] is not None and not _boards(sample, chosen["board"]):
         chosen["board"] = None
     _need(sample, chosen)
-    for role, name in told.items():
+    for role, name in asked_for.items():
         if name is not None and chosen[role] != name:
             kind = "lists" if chosen["items"] else "shown items"
             raise ValueError(f"{flag(role)} {name} has no effect: rows are read as {kind}; {_columns_in(sample)}")

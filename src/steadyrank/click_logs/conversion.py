@@ -76,9 +76,9 @@ def check_told(
     schema: Format, sample: pl.DataFrame, roles: dict[str, str | None], first: int | None, written: str | None
 ) -> None:
     """Refuse what was told of a log in vain, since it is read by a schema of fixed names."""
-    told: list[tuple[str, Any]] = [(flag(role), name) for role, name in roles.items() if name is not None]
-    told += [("--first-position", first), ("--time-format", written)]
-    for option, value in told:
+    options: list[tuple[str, Any]] = [(flag(role), name) for role, name in roles.items() if name is not None]
+    options += [("--first-position", first), ("--time-format", written)]
+    for option, value in options:
         role = option.removeprefix("--")
         if value is None or (value == "" and role in _LEFT_OUT):
             continue
@@ -109,7 +109,7 @@ def converted(
 
     `by_query`: the lists of a query are a board.
     """
-    told = {name: role for role, name in roles.items() if name and name not in schema.boards}
+    role_of = {name: role for role, name in roles.items() if name and name not in schema.boards}
     joiner = EventJoiner()
     broken: list[Broken] = []
     rows = 0
@@ -118,8 +118,8 @@ def converted(
         broken += unreadable
         for row in frame.iter_rows(named=True):
             number = row.pop(ROW)
-            values = {name: value for name, value in row.items() if value is not None and name not in told}
-            named = {role: row[name] for name, role in told.items() if row.get(name) is not None}
+            values = {name: value for name, value in row.items() if value is not None and name not in role_of}
+            named = {role: row[name] for name, role in role_of.items() if row.get(name) is not None}
             schema.take({**values, **named}, number, joiner)
     notes = joiner.join()
     if by_query:

@@ -129,8 +129,8 @@ class Client(Api):
         if process != os.getpid():
             connections = {}
             self._local.connections = os.getpid(), connections
-        found: dict[str, socket.socket] = connections
-        return found
+        mine: dict[str, socket.socket] = connections
+        return mine
 
     def _idle(self, address: Address) -> socket.socket | None:
         """This thread's connection to somebody, if it has one."""

@@ -13,8 +13,7 @@ from urllib.parse import quote, urlencode
 
 from ..core.files import replacing, writable_through
 from ..core.refusals import Refused
-from .owners import Owners
-from .patience import AnswerQueue, Breaker, Patience, Steps, ask, deliver, log
+from .patience import AnswerQueue, Breaker, Owners, Patience, Steps, ask, deliver, log
 from .wire import Address, Request
 
 if TYPE_CHECKING:
@@ -385,17 +384,21 @@ class Api:
     @steps
     def boards(self) -> Steps[list[dict[str, Any]]]:
         """Every board, by name: some 1,000 a request."""
-        boards: list[dict[str, Any]] = []
+        return self._every("boards")
+
+    def _every(self, kind: str) -> Steps[list[dict[str, Any]]]:
+        """All boards, or collections, a page at a time."""
+        rows: list[dict[str, Any]] = []
         following: str | None = ""
         while following is not None:
-            page = yield from self._page(following)
-            boards += page["boards"]
+            page = yield from self._page(following, kind)
+            rows += page[kind]
             following = page.get("next")  # older servers send all at once
-        return boards
+        return rows
 
-    def _page(self, after: str) -> Steps[dict[str, Any]]:
-        """Some boards after a name."""
-        return self._ask("GET", f"/v1/boards?after={quote(after, safe='')}")
+    def _page(self, after: str, kind: str = "boards") -> Steps[dict[str, Any]]:
+        """Some boards, or collections, after a name."""
+        return self._ask("GET", f"/v1/{kind}?after={quote(after, safe='')}")
 
     @steps
     def delete_board(self, board: str) -> Steps[None]:
@@ -531,13 +534,7 @@ class Api:
     @steps
     def collections(self) -> Steps[list[dict[str, Any]]]:
         """Every collection, by name: some 1,000 a request."""
-        collections: list[dict[str, Any]] = []
-        following: str | None = ""
-        while following is not None:
-            page = yield from self._ask("GET", f"/v1/collections?after={quote(following, safe='')}")
-            collections += page["collections"]
-            following = page["next"]
-        return collections
+        return self._every("collections")
 
     @steps
     def delete_collection(self, collection: str) -> Steps[None]:

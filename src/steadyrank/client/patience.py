@@ -1,7 +1,8 @@
-"""What to do where a server is slow or away: how long to wait, when to ask again, when not to ask at all."""
+"""What to do where a server is slow or away: how long to wait, when to ask again or not at all, whom else to ask."""
 
 import logging
 import os
+import re
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -9,12 +10,14 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..core.refusals import Refused
-from .wire import Request, ResponseReader, StaleConnection
+from .wire import Address, Request, ResponseReader, StaleConnection
 
 log = logging.getLogger("steadyrank.client")
 
 _LONGEST_PAUSE = 2.0  # seconds between two tries
 _AT_ONCE = 500  # queued answers of a request
+_MOST_OWNERS = 10_000  # boards whose owner is kept in mind
+_PLACE = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,40 @@ class Breaker:
             opened = self._failures == self._most
         if opened:
             log.warning("%d lists in a row failed: the server is asked once in %g s", self._most, self._seconds)
+
+
+class Owners:
+    """Where to send requests: to the server that the user named, or to the worker that answers said owns the board.
+
+    `straight`: whether requests, and with them the key, may go to addresses that the server names.
+    """
+
+    def __init__(self, server: Address, key: str | None, straight: bool) -> None:
+        if straight and server.secure:
+            raise ValueError("straight goes to workers over http: it cannot be used with an address of https")
+        self._server, self._key, self._straight = server, key, straight
+        self._places: dict[str, Address] = {}  # by board
+
+    def address(self, request: Request) -> Address:
+        """Where to send a request."""
+        return self._places.get(request.board, self._server)
+
+    def note(self, request: Request, asked: Address, response: ResponseReader) -> None:
+        """Learn from the answer of who was asked: it names the owner if it passed the request on."""
+        place = response.headers.get("steadyrank-owner", "")
+        if not self._straight or not request.board:
+            return
+        if _PLACE.fullmatch(place):
+            if len(self._places) >= _MOST_OWNERS:
+                self._places.clear()
+            self._places[request.board] = Address(f"http://{place}", self._key)
+        elif response.status == 503:
+            self.forget(asked)
+
+    def forget(self, asked: Address) -> bool:
+        """Somebody did not answer; whether the server that the user named is to be asked instead."""
+        self._places = {board: place for board, place in self._places.items() if place.name != asked.name}
+        return asked is not self._server
 
 
 class AnswerQueue:

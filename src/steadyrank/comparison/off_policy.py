@@ -197,9 +197,9 @@ def self_normalised(lists: Lists, weights: Weights) -> Floats:
     """
     weight, clicked = np.where(weights.here, weights.weight, 0.0), lists.clicked()
     total, places = weight.sum(axis=0), weights.here.sum(axis=0)
-    known = total > 0.0
-    rate = np.divide((weight * clicked).sum(axis=0), total, out=np.zeros(total.size), where=known)
-    scale = np.divide(places, total, out=np.zeros(total.size), where=known)
+    weighed = total > 0.0
+    rate = np.divide((weight * clicked).sum(axis=0), total, out=np.zeros(total.size), where=weighed)
+    scale = np.divide(places, total, out=np.zeros(total.size), where=weighed)
     values: Floats = np.where(weights.here, rate + weight * (clicked - rate) * scale, 0.0).sum(axis=1)
     return values
 

@@ -132,7 +132,7 @@ class Crowd:
         return math.inf if self._rng.random() < 0.03 else float(self._rng.uniform(0.1, 0.9))
 
 
-def visits(plan: Plan, told: Callable[[str], None]) -> Callable[[Callable[[str], str], Worker], Awaitable[None]]:
+def visits(plan: Plan, say: Callable[[str], None]) -> Callable[[Callable[[str], str], Worker], Awaitable[None]]:
     """What runs beside the service: makes the board, then sends users to it until it is stopped.
 
     Its pages are at `link(path)`.
@@ -142,9 +142,9 @@ def visits(plan: Plan, told: Callable[[str], None]) -> Callable[[Callable[[str],
         crowd = Crowd(plan)
         for board, config in _CONFIGS.items():
             await worker.create_board(board, Created(config, ITEMS))
-        told(f"Open {link(f'/boards/{BOARD}')} and watch. Ctrl-C ends it.")
+        say(f"Open {link(f'/boards/{BOARD}')} and watch. Ctrl-C ends it.")
         for attack, seconds in _stretches(plan):
-            told(_news(crowd, attack, seconds))
+            say(_news(crowd, attack, seconds))
             await _send(worker, crowd, plan, attack, seconds)
 
     return run

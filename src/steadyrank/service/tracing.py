@@ -96,8 +96,8 @@ def _span(scope: Mapping[str, Any]) -> Iterator[Any]:
 
     carrier = {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in _CONTEXT}
     given = TraceContextTextMapPropagator().extract(carrier)
-    told = {"http.request.method": scope["method"]}
-    with _tracer.start_as_current_span(scope["method"], given, kind=SpanKind.SERVER, attributes=told) as span:
+    attributes = {"http.request.method": scope["method"]}
+    with _tracer.start_as_current_span(scope["method"], given, kind=SpanKind.SERVER, attributes=attributes) as span:
         yield span
 
 

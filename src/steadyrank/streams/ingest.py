@@ -10,11 +10,11 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn
 
 from ..client import Client
 from ..core.refusals import Refused
-from .stream import Message, Stream
+from .stream import Message, Stream, read_place
 
 BATCH = 500  # messages read at a time
 _BYTES = 400_000  # of a request, about
@@ -27,14 +27,33 @@ _OUT = (401, 403)  # the key opens nothing: no message is to blame
 log = logging.getLogger("steadyrank.streams")
 
 
-class Meter(Protocol):
-    """What is told while messages are taken."""
+class Metrics:
+    """What a monitoring system reads: counts of messages by outcome, and how many wait."""
+
+    def __init__(self, where: str | None) -> None:
+        """`where`: HOST:PORT at which they are told; None: nowhere."""
+        from prometheus_client import CollectorRegistry, Gauge, start_http_server
+        from prometheus_client import Counter as Total
+
+        registry, outcomes = CollectorRegistry(), "steadyrank_stream_messages"
+        self._messages = Total(outcomes, "Messages finished, by outcome", ["outcome"], registry=registry)
+        self._lag = Gauge("steadyrank_stream_lag", "Messages not finished yet", ["partition"], registry=registry)
+        self._shown: set[str] = set()  # partitions
+        if where is not None:
+            host, port = read_place(where)
+            start_http_server(port, host, registry)
 
     def count(self, outcome: str) -> None:
         """A message was finished."""
+        self._messages.labels(outcome).inc()
 
     def show_lag(self, lag: Mapping[str, int]) -> None:
-        """How many messages wait, by partition."""
+        """How many messages wait; partitions that others read by now are left out."""
+        for gone in self._shown - lag.keys():
+            self._lag.remove(gone)
+        self._shown = set(lag)
+        for partition, count in lag.items():
+            self._lag.labels(partition).set(count)
 
 
 class _Row(NamedTuple):
@@ -50,13 +69,13 @@ class Ingest:
         self,
         stream: Stream,
         client: Client,
-        meter: Meter,
+        metrics: Metrics,
         board: str | None = None,
         batch: int = BATCH,
         stop: Callable[[], bool] = lambda: False,
         sleep: Callable[[float], Any] = time.sleep,
     ) -> None:
-        self._stream, self._client, self._meter, self._board = stream, client, meter, board
+        self._stream, self._client, self._metrics, self._board = stream, client, metrics, board
         self._batch, self._stop, self._sleep = batch, stop, sleep
         self.counts: Counter[str] = Counter()
         self._looked = -_LOOK  # when the lag was told
@@ -70,13 +89,13 @@ class Ingest:
                 if self._take(messages):
                     self._stream.finish(messages)
             elif once and (lag := self._stream.lag()) and not sum(lag.values()):
-                self._meter.show_lag(lag)
+                self._metrics.show_lag(lag)
                 return
 
     def _look(self) -> None:
         """Tell how many messages wait, if it is time to."""
         if time.monotonic() > self._looked + _LOOK:
-            self._meter.show_lag(self._stream.lag())
+            self._metrics.show_lag(self._stream.lag())
             self._looked = time.monotonic()
 
     def _take(self, messages: Sequence[Message]) -> bool:
@@ -145,7 +164,7 @@ class Ingest:
 
     def _count(self, outcome: str) -> None:
         self.counts[outcome] += 1
-        self._meter.count(outcome)
+        self._metrics.count(outcome)
 
 
 def _complete(content: dict[str, Any], message: Message) -> dict[str, Any]:

@@ -39,11 +39,11 @@ class KafkaTopic:
     def read(self, most: int, wait: float) -> list[Message]:
         """The next messages of the partitions that this member of the group has."""
         try:
-            found = self._consumer.consume(most, wait)
+            consumed = self._consumer.consume(most, wait)
         except KafkaException as error:
             raise _failure(error) from error
         messages = []
-        for one in found:
+        for one in consumed:
             if one.error() is None:
                 messages.append(self._message(one))
             elif one.error().fatal() or not (one.error().retriable() or one.error().code() in _PASSING):
@@ -56,8 +56,8 @@ class KafkaTopic:
 
     def bury(self, message: Message, code: int, why: str) -> None:
         """Add it to the topic of dead letters, under the key that it had."""
-        told = {"code": str(code), "reason": why, "source": message.id}
-        self._sink.add(message.origin.key(), message.body or b"", told)
+        headers = {"code": str(code), "reason": why, "source": message.id}
+        self._sink.add(message.origin.key(), message.body or b"", headers)
 
     def finish(self, messages: Sequence[Message]) -> None:
         """Store after which offsets to begin, once the dead letters are there."""
@@ -109,10 +109,10 @@ class KafkaSink:
 
     def add(self, key: bytes | None, body: bytes, headers: Mapping[str, str]) -> None:
         """Add a message; `flush` waits for it."""
-        told: list[Any] = list(headers.items())
+        headers_given: list[Any] = list(headers.items())
         while True:
             try:
-                self._producer.produce(self._topic, body, key, headers=told, on_delivery=self._delivered)
+                self._producer.produce(self._topic, body, key, headers=headers_given, on_delivery=self._delivered)
                 self._producer.poll(0)
                 return
             except BufferError:

@@ -55,8 +55,8 @@ class RedisStream:
             return self._messages(self._read(">", most, max(int(wait * 1000), 1)))
 
     def _read(self, after: str, most: int, wait: int | None = None) -> list[Any]:
-        found: Any = self._db.xreadgroup(self._group, self._reader, {self._name: after}, count=most, block=wait)
-        return [(_text(entry), fields) for _, entries in found or () for entry, fields in entries]
+        answer: Any = self._db.xreadgroup(self._group, self._reader, {self._name: after}, count=most, block=wait)
+        return [(_text(entry), fields) for _, entries in answer or () for entry, fields in entries]
 
     def _messages(self, entries: Sequence[Any]) -> list[Message]:
         return [self._message(_text(entry), fields) for entry, fields in entries]
@@ -68,9 +68,9 @@ class RedisStream:
 
     def bury(self, message: Message, code: int, why: str) -> None:
         """Add it to the stream of dead letters."""
-        told: dict[Any, Any] = {FIELD: message.body or b"", "code": code, "reason": why, "source": message.id}
+        entry: dict[Any, Any] = {FIELD: message.body or b"", "code": code, "reason": why, "source": message.id}
         with _failures():
-            self._db.xadd(self._dead, told)
+            self._db.xadd(self._dead, entry)
 
     def finish(self, messages: Sequence[Message]) -> None:
         """Acknowledge them."""
@@ -109,8 +109,8 @@ class RedisSink:
     def put(self, key: str, body: bytes, headers: Mapping[str, str]) -> None:
         """Add a message."""
         with _failures():
-            told: dict[Any, Any] = {FIELD: body, "key": key, **headers}
-            self._db.xadd(self._name, told)
+            entry: dict[Any, Any] = {FIELD: body, "key": key, **headers}
+            self._db.xadd(self._name, entry)
 
     def close(self) -> None:
         """End the connection."""

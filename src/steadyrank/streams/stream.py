@@ -65,8 +65,8 @@ def read_address(url: str) -> Address:
         raise ValueError(f"a stream is {_SHAPES}, not {shown!r:.120}")
     if scheme != "kafka":
         try:
-            found = urlsplit(f"{scheme}://{servers}")
-            if not found.hostname or found.port == 0:
+            parts = urlsplit(f"{scheme}://{servers}")
+            if not parts.hostname or parts.port == 0:
                 raise ValueError
         except ValueError:
             raise ValueError(f"a stream is {_SHAPES}: HOST or PORT cannot be read") from None

@@ -1,7 +1,6 @@
-"""What jobs will cost, in words, before they are run, and how they are shared out among processes."""
+"""What jobs will cost, in words, before they are run."""
 
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from .cells import Cell, Job
 from .runner import kind_of
@@ -47,28 +46,6 @@ def in_words(jobs: Iterable[Job], speeds: Mapping[str, float] | None = None) -> 
         f"{len(left):,} cells to run: about {_span(running)} of one core, and up to {_span(compiling)} for compiling "
         "what is not compiled yet"
     )
-
-
-def a_part(jobs: Sequence[Job], part: int, parts: int) -> list[Job]:
-    """The `part`-th of so many parts that take about as long, from 1: for as many processes.
-
-    Jobs that run the same compiled code stay together, so that one process compiles it, as far as they take no longer
-    than half of a fair share.
-    """
-    most = 0.5 * seconds(jobs)[0] / parts
-    groups: list[tuple[float, list[Job]]] = []
-    for _, of in itertools.groupby(sorted(jobs, key=lambda job: repr(kind_of(job))), key=kind_of):
-        groups.append((COMPILING, []))
-        for job in of:
-            took = seconds([job])[0]
-            if groups[-1][1] and groups[-1][0] + took > most + COMPILING:
-                groups.append((COMPILING, []))
-            groups[-1] = groups[-1][0] + took, [*groups[-1][1], job]
-    load: list[tuple[float, list[Job]]] = [(0.0, [])] * parts
-    for took, of_group in sorted(groups, key=lambda group: -group[0]):
-        least = min(range(parts), key=lambda k: load[k][0])
-        load[least] = load[least][0] + took, load[least][1] + of_group
-    return load[part - 1][1]
 
 
 def _span(took: float) -> str:

@@ -35,7 +35,6 @@ _OUTSIDE = (
     "core/progress.py",
     "core/refusals.py",
     "core/workers.py",
-    "evaluation/lab/code_versions.py",
     "evaluation/lab/costs.py",
     "evaluation/lab/results.py",
     "evaluation/profiles/originals.py",

@@ -338,25 +338,25 @@ def _looking(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
 
 
 def _standings(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
-    found = standings.standings(rows)
-    if not found:
+    everybody = standings.standings(rows)
+    if not everybody:
         return []  # not enough of it is finished
     text = "Regret over that of CascadeTS that never sees a false click, one click added to both; geometric means "
     made = _command(study, quick, rows["seed"].n_unique())
     return [
-        Exhibit(study.name, f"{text}over all attacks, 95 % intervals. {made}", table=standings.as_table(found)),
-        Exhibit(f"{study.name}-families", f"{text}for each kind. {made}", table=standings.by_family(found)),
+        Exhibit(study.name, f"{text}over all attacks, 95 % intervals. {made}", table=standings.as_table(everybody)),
+        Exhibit(f"{study.name}-families", f"{text}for each kind. {made}", table=standings.by_family(everybody)),
     ]
 
 
 def _recovery(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     """What is left of attacks that ended long ago."""
-    found = last_quarters(rows, recovery.PRICE_OF)
-    if not found:
+    quarters = last_quarters(rows, recovery.PRICE_OF)
+    if not quarters:
         return []
     text = "Regret of the last quarter of the rounds, and what it may be: 1.5 times what honest users cost, and the "
     caption = f"{text}price of trials. {_command(study, quick, rows['seed'].n_unique())}"
-    return [Exhibit(study.name, caption, table=by_price(found))]
+    return [Exhibit(study.name, caption, table=by_price(quarters))]
 
 
 def _tastes(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:

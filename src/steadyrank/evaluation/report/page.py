@@ -69,7 +69,7 @@ def _places(rows: pl.DataFrame) -> list[dict[str, float]]:
     list's value random lists are `worth` there.
     """
     final_runs = Finals(rows)
-    found: dict[bool, list[tuple[bool, float]]] = {True: [], False: []}
+    settings: dict[bool, list[tuple[bool, float]]] = {True: [], False: []}
     for name, mapping, rate in itertools.product(lineup.DATA_SETS, lineup.JUDGED, lineup.RATES[1:]):
         means = {who: final_runs.get(who, name, mapping, rate) for who in [*PAPER[1:], *BLOCKS.values(), "Random"]}
         finished = {who: mean for who, mean in means.items() if mean is not None}
@@ -78,14 +78,14 @@ def _places(rows: pl.DataFrame) -> list[dict[str, float]]:
         attraction = world_of(rows.filter(pl.col("profile") == name, pl.col("mapping") == mapping)).attraction
         first = min(finished[who] for who in BLOCKS.values()) < min(finished[who] for who in PAPER[1:])
         worth = 1.0 - finished["Random"] / final_runs.horizon / best_value(attraction, LENGTH)
-        found[bool(np.mean(attraction > 0.5) >= _MANY)].append((first, worth))
+        settings[bool(np.mean(attraction > 0.5) >= _MANY)].append((first, worth))
     return [
         {
             "first": sum(first for first, _ in kind),
             "settings": len(kind),
             "worth": sum(worth for _, worth in kind) / max(len(kind), 1),
         }
-        for kind in (found[True], found[False])
+        for kind in (settings[True], settings[False])
     ]
 
 

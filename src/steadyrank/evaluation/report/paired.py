@@ -85,8 +85,8 @@ def ahead(who: str, other: str, factor: float = 1.0) -> Test:
 
     def test(runs: Mapping[str, Runs]) -> Finding:
         shown = f"{who} - {other}" if factor == 1.0 else f"{factor:g} {who} - {other}"
-        found = difference(shown, runs[who], runs[other], factor)
-        return Finding(found.below, found, frozenset((who, other)) if found.below is None else frozenset())
+        margin = difference(shown, runs[who], runs[other], factor)
+        return Finding(margin.below, margin, frozenset((who, other)) if margin.below is None else frozenset())
 
     return test
 
@@ -96,14 +96,14 @@ def place_of(who: str, place: int) -> Test:
     sign, allowed = (1.0, place - 1) if place > 0 else (-1.0, -place - 1)
 
     def test(runs: Mapping[str, Runs]) -> Finding:
-        found = {}
+        margins = {}
         for other in runs:
             if other != who:
                 d = difference(f"{who} - {other}", runs[who], runs[other])
-                found[other] = (Difference(d.what, sign * d.mean, d.half, d.seeds).below, d)
-        lost = sum(below is False for below, _ in found.values())
-        unsure = frozenset(other for other, (below, _) in found.items() if below is None)
-        by_margin = sorted((d for _, d in found.values()), key=lambda d: sign * d.mean)
+                margins[other] = (Difference(d.what, sign * d.mean, d.half, d.seeds).below, d)
+        lost = sum(below is False for below, _ in margins.values())
+        unsure = frozenset(other for other, (below, _) in margins.items() if below is None)
+        by_margin = sorted((d for _, d in margins.values()), key=lambda d: sign * d.mean)
         weakest = by_margin[-1 - allowed]
         if lost > allowed:
             return Finding(False, weakest)
@@ -127,14 +127,14 @@ def every(*tests: Test) -> Test:
 
 def all_of(truths: Iterable[bool | None]) -> bool | None:
     """Whether all are true: no if one is not, None while one is unknown."""
-    found = list(truths)
-    return False if False in found else None if None in found else True
+    all_truths = list(truths)
+    return False if False in all_truths else None if None in all_truths else True
 
 
 def at_least(need: int, truths: Iterable[bool | None]) -> bool | None:
     """Whether `need` of them are true, None while that depends on unknown ones."""
-    found = list(truths)
-    sure, unknown = found.count(True), found.count(None)
+    all_truths = list(truths)
+    sure, unknown = all_truths.count(True), all_truths.count(None)
     return True if sure >= need else None if sure + unknown >= need else False
 
 

@@ -170,8 +170,8 @@ def recovers(curves: Curves, mapping: str, reading: str) -> Outcome:
             return Outcome("not measured", f"curves at {rate:.0%} are not finished", mapping, reading)
         rounds = last[0][-1]
         limit = (rate + _SOON) * rounds
-        found = mean_of(f"rounds after {limit:,.0f}", [at - limit for at in since.values()])
-        findings.append(Finding(found.below, found))
+        excess = mean_of(f"rounds after {limit:,.0f}", [at - limit for at in since.values()])
+        findings.append(Finding(excess.below, excess))
         counts.add(len(since))
         never = sum(at > rounds for at in since.values())
         texts.append(f"{rate:.0%}: from round {mean(since):,.0f} on" + (f", {never} seeds never" if never else ""))
@@ -197,24 +197,24 @@ def improvement(judge: Judge, lens: Lens, other: str) -> Outcome:
                 _STATED[other] - 5e-5 - (1 - runs["M2UCBV"][seed] / max(runs[other][seed], 1e-9))
                 for seed in runs["M2UCBV"].keys() & runs[other].keys()
             ]
-            found = mean_of(f"short of the claim on {name} at {rate:.0%} by", short)
+            short_by = mean_of(f"short of the claim on {name} at {rate:.0%} by", short)
             if best is None or gain > best[0]:
-                best = (gain, name, rate, found)
+                best = (gain, name, rate, short_by)
     assert best is not None
-    gain, name, rate, found = best
+    gain, name, rate, short_by = best
     text = f"claimed {_STATED[other]:.2%}, found at most {gain:.2%}, on {name} at {rate:.0%}"
     keys = frozenset(lens.key(who, (name, rate)) for who in ("M2UCBV", other))
     return Outcome(
-        verdict_of(found.below),
+        verdict_of(short_by.below),
         text,
         lens.mapping,
         lens.reading,
         gain / _STATED[other],
         in_words(names, judge.sources),
         False,
-        str(found.seeds),
-        found,
-        keys if found.below is None else frozenset(),
+        str(short_by.seeds),
+        short_by,
+        keys if short_by.below is None else frozenset(),
     )
 
 
@@ -291,17 +291,17 @@ def alike(judge: Judge, lens: Lens) -> Iterator[Outcome]:
         if not names:
             continue
         means = [_ALIKE - sum(of) / len(of) for of in zip(*by_seed, strict=False)]
-        found = mean_of(f"{_ALIKE:g} - mean rank correlation", means)
-        text = f"mean {_ALIKE - found.mean:.2f}. " + "; ".join(texts)
+        shortfall = mean_of(f"{_ALIKE:g} - mean rank correlation", means)
+        text = f"mean {_ALIKE - shortfall.mean:.2f}. " + "; ".join(texts)
         yield Outcome(
-            verdict_of(found.below),
+            verdict_of(shortfall.below),
             text,
             lens.mapping,
-            score=(_ALIKE - found.mean) / _ALIKE,
+            score=(_ALIKE - shortfall.mean) / _ALIKE,
             data=in_words(["yelp-pizza", *names], judge.sources),
             elsewhere=elsewhere,
-            seeds=str(found.seeds),
-            weakest=found,
+            seeds=str(shortfall.seeds),
+            weakest=shortfall,
         )
 
 
@@ -328,7 +328,7 @@ def part_claims(judge: Judge) -> Iterator[Claim]:
     sets = list(itertools.product(parts.PROFILES, parts.RATES))
     clean = [(name, 0.0) for name in parts.PROFILES]
     attacked = [setting for setting in sets if setting[1] > 0.0]
-    plain, doubling, told = (parts.name_of(who) for who in parts.CHANGED.values())
+    plain, doubling, knows_c = (parts.name_of(who) for who in parts.CHANGED.values())
     for id, text, place, tested, other, settings, factor, rests_on in (
         (
             "radius",
@@ -356,7 +356,7 @@ def part_claims(judge: Judge) -> Iterator[Claim]:
             "M2UCB-V need not know C: model selection tracks the best guess of it",
             "section 3, model selection",
             "at most 1.1 times the regret of MUCB-V that is told C, at 10 and 20 %, each data set",
-            told,
+            knows_c,
             attacked,
             1.1,
             "",

@@ -66,16 +66,16 @@ def standings(rows: pl.DataFrame) -> list[Standing]:
     if rows.is_empty():
         return []
     curves = _curves(rows)
-    told, chance = curves.pop(_TOLD, {}), curves.get("Random", {})
-    cells = [cell for cell in told if cell in chance]
+    informed, chance = curves.pop(_TOLD, {}), curves.get("Random", {})
+    cells = [cell for cell in informed if cell in chance]
     there = {who: of for who, of in curves.items() if all(cell in of for cell in cells)}
-    logs = {who: {cell: _logs(of[cell], told[cell]) for cell in cells} for who, of in there.items()}
+    logs = {who: {cell: _logs(of[cell], informed[cell]) for cell in cells} for who, of in there.items()}
     attacked = [cell for cell in cells if cell[-1] > 0]
     if not attacked:
         return []
     scores = {who: np.mean([of[cell][:, -1] for cell in attacked], axis=0) for who, of in logs.items()}
-    found = [_standing(who, logs[who], there[who], told, chance, attacked, _ranks(who, scores)) for who in there]
-    return sorted(found, key=lambda one: one.ratio)
+    ranked = [_standing(who, logs[who], there[who], informed, chance, attacked, _ranks(who, scores)) for who in there]
+    return sorted(ranked, key=lambda one: one.ratio)
 
 
 def _curves(rows: pl.DataFrame) -> dict[str, dict[CellName, _Curves]]:
@@ -108,14 +108,14 @@ def _standing(
     who: str,
     logs: Mapping[CellName, Floats],
     curves: Mapping[CellName, _Curves],
-    told: Mapping[CellName, _Curves],
+    informed: Mapping[CellName, _Curves],
     chance: Mapping[CellName, _Curves],
     attacked: Sequence[CellName],
     ranks: tuple[int, int],
 ) -> Standing:
     honest = [cell for cell in logs if cell not in attacked]
     at = {share: _summary(logs, attacked, share) for share in (_QUARTER, _MIDDLE, _END)}
-    worst = {share: _worst(curves, told, attacked, share) for share in at}
+    worst = {share: _worst(curves, informed, attacked, share) for share in at}
     recoveries = [_recovery(curves[cell], chance[cell]) for cell in attacked]
     ended = sorted(rounds for rounds in recoveries if rounds is not None)
     median = ended[(len(ended) - 1) // 2] if ended else math.inf

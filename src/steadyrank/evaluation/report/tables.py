@@ -50,7 +50,7 @@ def last_quarters(rows: pl.DataFrame, prices: Mapping[str, float]) -> list[dict[
     after = finals(rows).join(before, on=[*of, "seed"])
     after = after.sort("profile", "mapping", pl.col("rate") > 0, "adversary", "rate", "who", "seed")
     honest: dict[tuple[Any, ...], float] = {}
-    found = []
+    quarters = []
     for key, part in after.group_by(of, maintain_order=True):
         cell = dict(zip(of, key, strict=True))
         values = (part["regret"] - part["start"]).to_numpy()
@@ -58,7 +58,7 @@ def last_quarters(rows: pl.DataFrame, prices: Mapping[str, float]) -> list[dict[
         if cell["rate"] == 0.0:
             honest[where] = float(values.mean())
         rounds = part["horizon"][0]
-        found.append(
+        quarters.append(
             cell
             | {
                 "visits": round(cell["rate"] * rounds),
@@ -67,7 +67,7 @@ def last_quarters(rows: pl.DataFrame, prices: Mapping[str, float]) -> list[dict[
             }
             | {"may": 1.5 * honest[where] + prices[cell["who"]] * rounds / 4 if where in honest else math.nan}
         )
-    return found
+    return quarters
 
 
 def by_price(found: Sequence[Mapping[str, Any]]) -> pl.DataFrame:

@@ -66,8 +66,8 @@ def _error_claim(rows: pl.DataFrame, other: str, factor: float, *, clean: bool) 
     def judge(errors: Errors, mine: str, reading: str) -> Outcome:
         findings, texts = [], []
         for case in ["clean"] if clean else errors.cases:
-            found = errors.compared(f"error less {factor:g} times the other's, {case}", mine, other, case, factor)
-            findings.append(Finding(found.below, found))
+            margin = errors.compared(f"error less {factor:g} times the other's, {case}", mine, other, case, factor)
+            findings.append(Finding(margin.below, margin))
             texts.append(f"{case}: {errors.of[mine, case]['rmse']:.3f} against {errors.of[other, case]['rmse']:.3f}")
         return _joined(findings, "root mean square error. " + "; ".join(texts), reading, errors)
 
@@ -89,8 +89,8 @@ def _joined(findings: Sequence[Finding], text: str, reading: str, errors: Errors
 def _centred(rows: pl.DataFrame) -> list[Outcome]:
     def judge(errors: Errors, mine: str, reading: str) -> Outcome:
         bias, half = errors.of[mine, "clean"]["bias"], _WIDE * errors.of[mine, "clean"]["bias_error"]
-        found = Difference(f"|bias| - {_CENTRED:g}", abs(bias) - _CENTRED, half, 0)
-        return _joined([Finding(found.below, found)], f"bias {bias:+.3f} ± {half:.3f}", reading, errors)
+        margin = Difference(f"|bias| - {_CENTRED:g}", abs(bias) - _CENTRED, half, 0)
+        return _joined([Finding(margin.below, margin)], f"bias {bias:+.3f} ± {half:.3f}", reading, errors)
 
     return _by_blocks(rows, judge)
 
@@ -101,17 +101,17 @@ def _unaffected(rows: pl.DataFrame) -> list[Outcome]:
     for p in ATTRACTIONS:
         part, reading = _tried(rows, "changed_medians", "p", p), f"attraction {p}"
         for line in part.rows(named=True):
-            found = Difference(
+            margin = Difference(
                 "share of changed medians - 0.05", line["changed"] - _UNLIKELY, _WIDE * line["error"], 0
             )
             outcomes.append(
                 Outcome(
-                    verdict_of(found.below),
+                    verdict_of(margin.below),
                     f"{line['changed']:.1%} of the medians of {line['block']} bits change",
                     reading=f"{reading}, blocks of {line['block']} bits",
                     score=min(_UNLIKELY / max(line["changed"], 1e-9), 1.0),
                     seeds=f"{line['repetitions']:,} repetitions",
-                    weakest=found,
+                    weakest=margin,
                 )
             )
         if part.is_empty():
@@ -202,11 +202,11 @@ class Growth:
                 return Outcome("not measured", "not finished", data=self.data)
             corrupted = rate * key.horizon
             limit = {seed: value + slope * corrupted for seed, value in clean.items()}
-            found = difference(f"{who}, C = {corrupted:,.0f}: regret added - {slope} C", runs, limit)
-            findings.append(Finding(found.below, found))
+            margin = difference(f"{who}, C = {corrupted:,.0f}: regret added - {slope} C", runs, limit)
+            findings.append(Finding(margin.below, margin))
             counts |= {len(runs), len(clean)}
-            wants |= {key, self.key(who)} if found.below is None else set()
-            most = max(most, found.mean / corrupted + slope)
+            wants |= {key, self.key(who)} if margin.below is None else set()
+            most = max(most, margin.mean / corrupted + slope)
             texts.append(f"C = {corrupted:,.0f}: {sum(runs.values()) / len(runs):,.0f}")
         truth = all_of(finding.truth for finding in findings)
         text = f"at most {most:.2f} clicks a corrupted round, {slope} allowed ({what}). C = 0: "
@@ -239,22 +239,22 @@ class Growth:
         means = ", ".join(
             f"T = {t:,.0f}: {sum(r.values()) / len(r):,.0f}" for t, k in done for r in [self.runs.runs(k)]
         )
-        found = mean_of(f"factor - {allowed:.2f}", [runs[1][s] / max(runs[0][s], 1e-9) - allowed for s in runs[1]])
-        if found.below is not False:
-            text = f"the last doubling of T multiplies it by {found.mean + allowed:.2f}: {means}"
-            wants = frozenset((before, after)) if found.below is None else frozenset()
+        margin = mean_of(f"factor - {allowed:.2f}", [runs[1][s] / max(runs[0][s], 1e-9) - allowed for s in runs[1]])
+        if margin.below is not False:
+            text = f"the last doubling of T multiplies it by {margin.mean + allowed:.2f}: {means}"
+            wants = frozenset((before, after)) if margin.below is None else frozenset()
             return [
                 Outcome(
-                    verdict_of(found.below),
+                    verdict_of(margin.below),
                     text,
                     score=1.0,
                     data=self.data,
-                    seeds=str(found.seeds),
-                    weakest=found,
+                    seeds=str(margin.seeds),
+                    weakest=margin,
                     wants=wants,
                 )
             ], ""
-        power = math.log2(found.mean + allowed)
+        power = math.log2(margin.mean + allowed)
         return (
             [],
             f"{words} has no constants, and at {last:,.0f} rounds regret still grows as T^{power:.2f} ({means})",
@@ -270,16 +270,16 @@ class Growth:
         gap = float(ordered[9] - ordered[10])
         bound = factor * ordered.size * math.log(horizon) / gap
         runs = self.runs.runs(key)
-        found = mean_of(f"{who}: regret - {bound_of}", [value - bound for value in runs.values()])
-        text = f"regret {found.mean + bound:,.0f}, {bound_of} = {bound:,.0f} at T = {horizon:,.0f} (gap {gap:.1e})"
+        margin = mean_of(f"{who}: regret - {bound_of}", [value - bound for value in runs.values()])
+        text = f"regret {margin.mean + bound:,.0f}, {bound_of} = {bound:,.0f} at T = {horizon:,.0f} (gap {gap:.1e})"
         text += ": more than all rounds together, so it says nothing" if bound > horizon else ""
         return Outcome(
-            verdict_of(found.below),
+            verdict_of(margin.below),
             text,
-            score=float(found.below is True),
+            score=float(margin.below is True),
             data=self.data,
-            seeds=str(found.seeds),
-            weakest=found,
+            seeds=str(margin.seeds),
+            weakest=margin,
         )
 
     def weaker(self) -> Outcome:

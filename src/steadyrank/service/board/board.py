@@ -359,11 +359,11 @@ class Board:
 
     def _forget_query(self, event: events.QueryForgotten) -> str:
         """Nothing is known of a query from here on, and its open lists teach nothing."""
-        state, known = self.learner_state, False
+        state, forgotten = self.learner_state, False
         if isinstance(state, CollectionState):
             for query in (event.query, event.now):
-                known |= state.forget_query(query, self.impressions.note)
-        return "done" if known else "unknown"
+                forgotten |= state.forget_query(query, self.impressions.note)
+        return "done" if forgotten else "unknown"
 
     def rename_query(self, query: int, now: int) -> bool:
         """Know a query by another id from here on, and no text of it; whether anything changed."""

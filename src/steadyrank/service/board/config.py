@@ -2,7 +2,7 @@
 
 import typing
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -82,6 +82,14 @@ class RulesSetting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 _FIXED = ("fold", "keep_queries")  # what a query is called by cannot change
+# what decides how the learner learns, and what of the log it hears. Boards that do not set what came later have to be
+# what they were without it
+_LEARNER, _LEARNER_LATER = (
+    ("length", "learner", "settings", "seed", "new_share"),
+    ("features", "segments", "collection", "goal"),
+)
+_GUARDS, _GUARDS_LATER = ("guard", "guard_settings", "shadow"), ("guards", "most_clicks")
+_LATER = (*_LEARNER_LATER, *_GUARDS_LATER, "cohorts", "observed_items", "rules", "outcome_days")
 OF_ITEMS = (
     "learner",
     "settings",
@@ -138,11 +146,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def kept(self) -> dict[str, Any]:
         """The settings as a snapshot has them: those that came later only where they are set, as before they did."""
         settings: dict[str, Any] = msgspec.to_builtins(self)
-        others = "features", "segments", "guards", "most_clicks", "cohorts", "observed_items", "collection"
-        for name in (*others, "rules", "goal", "outcome_days"):
-            if settings[name] == getattr(_DEFAULT, name):
-                del settings[name]
-        return settings
+        return {name: value for name, value in settings.items() if name not in _LATER or self._is_set(name)}
 
     def feature_space(self) -> FeatureSpace:
         """How features become the numbers of a learner; refuses what cannot be declared."""
@@ -152,21 +156,21 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ValueError(f"a list for each of {names:.120} is asked for by the setting segments, not by features")
         return space if self.segments is None else by_segment(self.segments, space)
 
+    def _is_set(self, name: str) -> bool:
+        return bool(getattr(self, name) != getattr(_DEFAULT, name))
+
+    def _encoded(self, names: Sequence[str], later: Sequence[str]) -> bytes:
+        """What some settings are, and others that came later, where they are set. 1 and 1.0 differ."""
+        names = [*names, *filter(self._is_set, later)]
+        return msgspec.json.encode([getattr(self, name) for name in names], order="sorted")
+
     def learner_part(self) -> bytes:
-        """What decides how the learner learns from what it is told. 1 and 1.0 differ."""
-        parts: list[Any] = [self.length, self.learner, self.settings, self.seed, self.new_share]
-        parts += [] if self.features is None else [self.features]
-        parts += [] if self.segments is None else [self.segments]
-        parts += [] if self.collection is None else [self.collection]
-        parts += [] if self.goal == "click" else [self.goal]
-        return msgspec.json.encode(parts, order="sorted")
+        """What decides how the learner learns from what it is told."""
+        return self._encoded(_LEARNER, _LEARNER_LATER)
 
     def learning(self) -> bytes:
         """What decides how the log is learnt from: a change of it folds the log again."""
-        parts: list[Any] = [self.guard, self.guard_settings, self.shadow]
-        parts += [] if self.guards is None else [self.guards]
-        parts += [] if self.most_clicks is None else [self.most_clicks]
-        return self.learner_part() + msgspec.json.encode(parts, order="sorted")
+        return self.learner_part() + self._encoded(_GUARDS, _GUARDS_LATER)
 
     def generation(self) -> int:
         """32 bits that tell learners apart: the note that one wrote means nothing to another."""
@@ -215,8 +219,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def learning_as(self, other: "Config") -> "Config":
         """These settings, but learning as others do."""
-        names = ["length", "learner", "settings", "seed", "new_share", "features", "segments", "collection", "goal"]
-        names += ["guard", "guard_settings", "guards", "most_clicks", "shadow"]
+        names = _LEARNER + _LEARNER_LATER + _GUARDS + _GUARDS_LATER
         return msgspec.structs.replace(self, **{name: getattr(other, name) for name in names})
 
     def check_together(self) -> None:

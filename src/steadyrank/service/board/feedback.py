@@ -163,13 +163,13 @@ class Reported:
         if not self.times:
             return {}
         keys = np.fromiter(self.times, np.uint64, len(self.times))
-        found = {"reported.key": keys, "reported.time": np.array([self.latest, *self.times.values()])}
+        arrays = {"reported.key": keys, "reported.time": np.array([self.latest, *self.times.values()])}
         if self.offsets:
             numbers = {stream: number for number, stream in enumerate(self.offsets)}
             rows = [(key, numbers[stream], offset) for key, (stream, offset) in self.places.items()]
-            found["reported.from"] = np.array([key for key, _, _ in rows], np.uint64)
-            found["reported.place"] = np.array([row[1:] for row in rows], np.int64).reshape(-1, 2)
-        return found
+            arrays["reported.from"] = np.array([key for key, _, _ in rows], np.uint64)
+            arrays["reported.place"] = np.array([row[1:] for row in rows], np.int64).reshape(-1, 2)
+        return arrays
 
     def keep(self) -> dict[str, Any]:
         """The streams by name with what was forgotten of each, as JSON takes it; nothing where there are none."""

@@ -281,8 +281,8 @@ class _Endpoint:
         """The same for a list, or one from a copy of the board: if there is one, or if the owner does not answer."""
         replicas = self._service.worker.replicas
         headers = read_headers(scope["headers"])
-        known = self._service.auth.opens(headers, self._route.scope, board)
-        if replicas is None or not known or is_passed_on(scope["headers"]):
+        opens = self._service.auth.opens(headers, self._route.scope, board)
+        if replicas is None or not opens or is_passed_on(scope["headers"]):
             return await self._pass_on(board, scope, receive, send)
         body = await self._service.bodies.receive(receive, headers, self._most)
         if not isinstance(body, bytes):
@@ -336,17 +336,17 @@ class _Endpoint:
         if board and not worker.cache.knows_board(board) and route.method != "PUT" and route.scope != "public":
             await worker.look_at_log()  # it may have been made at another worker a moment ago
 
-        async def run(body: Any) -> Any:
-            call = Call(worker, board, part, body, visible, may, query, elsewhere)
+        async def run(*body: Any) -> Any:
+            call = Call(worker, board, part, visible, may, query, elsewhere)
             if route.scope == "public":
-                return await route.run(call)  # boards wake for ids that they signed
+                return await route.run(call, *body)  # boards wake for ids that they signed
             async with worker.cache.hold_board(board):
                 if route.run not in self._shared:
                     check_path(worker.boards.get(board), route.path)
-                return await (route.run(call) if route.act is None else recorded(route, call, who))
+                return await (route.run(call, *body) if route.act is None else recorded(route, who, call, *body))
 
         if self._decoder is None or self._slicer is None:
-            return await run(None)
+            return await run()
         if route.scope != "public":  # a page answers with a beacon, which is text
             check_type(headers)
         most = self._most
@@ -366,7 +366,9 @@ class _Endpoint:
                     await free(value)
 
 
-async def _send(scope: Scope, send: Send, code: int, extra: Mapping[str, str], content: bytes | File | Parts) -> None:
+async def _send(
+    scope: Scope, send: Send, code: int, extra: Mapping[str, str], content: bytes | File | Parts[Any]
+) -> None:
     if isinstance(content, File):
         await _send_file(send, content)
         return

@@ -31,13 +31,13 @@ _LONGEST_VALUE = 1_000  # characters of a header that are kept; keys and address
 
 def read_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     """The beginnings of the headers that are read."""
-    found = {}
+    wanted = {}
     for name, value in headers:
         if name in _READ:
-            found[name.decode("latin-1")] = value[:_LONGEST_VALUE].decode("latin-1")
+            wanted[name.decode("latin-1")] = value[:_LONGEST_VALUE].decode("latin-1")
         elif name.startswith(b"x-forwarded-"):
-            found["x-forwarded-"] = ""  # that there is one says enough
-    return found
+            wanted["x-forwarded-"] = ""  # that there is one says enough
+    return wanted
 
 
 def make_key(scopes: Sequence[str], board: str | None, now: float, expires: float | None = None) -> tuple[str, Key]:
@@ -139,13 +139,13 @@ class Auth:
     def _find(self, keys: Sequence[Key], given: str) -> Key:
         prefix, _, rest = given.partition(".")
         name, _, secret = rest.partition(".")
-        hashed, found = _hash(secret), None
+        hashed, own = _hash(secret), None
         for key in keys:
             if key.id == name and hmac.compare_digest(key.hash, hashed) and prefix == _PREFIX:
-                found = key
-        if found is None or not found.works(self._clock()):
+                own = key
+        if own is None or not own.works(self._clock()):
             raise Refused(401, "this API key is unknown, was revoked or has expired")
-        return found
+        return own
 
     def _local(self, headers: Mapping[str, str]) -> None:
         """Open on loopback, but not to what comes from elsewhere by way of this machine: a proxy, or a web page.

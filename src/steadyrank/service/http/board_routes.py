@@ -134,7 +134,7 @@ class RecordOut(Schema):
     record: list[ActOut]
 
 
-async def list_boards(call: Call) -> Parts:
+async def list_boards(call: Call) -> Parts[BoardsOut]:
     """Boards by name, at most `limit`, those after a name. Those that sleep are shown as they went to sleep."""
     return await list_by_name(call, BOARDS, lambda board: board if board.collection is None else None)
 
@@ -142,25 +142,25 @@ async def list_boards(call: Call) -> Parts:
 Shown: TypeAlias = Callable[[BoardOut], Any]  # what a list shows of a board, None if it is left out
 
 
-async def list_by_name(call: Call, path: str, shown: Shown) -> Parts:
+async def list_by_name(call: Call, path: str, shown: Shown) -> Parts[Any]:
     """The same of boards or of collections, which have this path; all members but the list are called alike."""
     limit, after = limit_of(call.query.get("limit"), MOST_BOARDS), call.query.get("after", "")
-    found, more = await _own_boards(call, limit, after, shown)
+    named_rows, more = await _own_boards(call, limit, after, shown)
     names = [name for name in sorted(call.worker.parked) if call.visible(name)][:_MOST_PARKED]
     parked = [ParkedOut(board=name, why=call.worker.parked[name].why) for name in names]
     if call.elsewhere is not None:
         places, target = call.elsewhere.others(), f"{path}?{urlencode({'limit': limit, 'after': after})}"
         for page in await asyncio.gather(*(_boards_of(call.elsewhere, place, target) for place in places)):
             rows = page.boards or page.collections
-            found += [(msgspec.json.decode(row, type=_Named).name, bytes(row)) for row in rows]
+            named_rows += [(msgspec.json.decode(row, type=_Named).name, bytes(row)) for row in rows]
             parked += page.parked
             more = more or page.next is not None
-        more = more or len(found) > limit
-        found = sorted(dict(found).items())[:limit]
+        more = more or len(named_rows) > limit
+        named_rows = sorted(dict(named_rows).items())[:limit]
         parked = sorted(parked, key=lambda one: one.board)[:_MOST_PARKED]
     end = [b'],"parked":', _encode(parked), b',"broken":', _encode([one.board for one in parked])]
-    end += [b',"next":', _encode(found[-1][0] if more and found else None), b"}"]
-    return Parts([b'{"', path.rpartition("/")[2].encode(), b'":[', b",".join(row for _, row in found), *end])
+    end += [b',"next":', _encode(named_rows[-1][0] if more and named_rows else None), b"}"]
+    return Parts([b'{"', path.rpartition("/")[2].encode(), b'":[', b",".join(row for _, row in named_rows), *end])
 
 
 class _Named(msgspec.Struct):
@@ -218,22 +218,21 @@ async def _summary(worker: Worker, name: str) -> BoardOut | None:
         return None if session is None else session.summary()
 
 
-async def put_board(call: Call) -> BoardOut:
+async def put_board(call: Call, body: BoardIn) -> BoardOut:
     """Make a board, or change the settings of one that is there."""
-    body: BoardIn = call.body
     check_name(call.board)
     items, given = await _names_and_features([] if body.items is UNSET else body.items)
     if not call.worker.cache.knows_board(call.board):
         if not items:
             raise Refused(422, "a new board needs at least one item")
         config = _new(body.changes())
-        known = await asyncio.to_thread(check_known, config, given)
-        if await call.worker.create_board(call.board, events.Created(config, items, known)):
+        features = await asyncio.to_thread(check_known, config, given)
+        if await call.worker.create_board(call.board, events.Created(config, items, features)):
             return call.worker.find_board(call.board).summary()
     session = call.worker.find_board(call.board)
     others = {name: value for name, value in body.changes().items() if name != "rules"}
     config = await asyncio.to_thread(session.board.after, others) if given else session.board.latest
-    known = await asyncio.to_thread(check_known, config, given)
+    features = await asyncio.to_thread(check_known, config, given)
     changes, rules = body.changes(), body.changes().get("rules")
     if rules is not None and items:  # rules may name items that come with them: first these
         _check_named(session, rules, items)
@@ -241,8 +240,8 @@ async def put_board(call: Call) -> BoardOut:
     await reconfigure.configure(call.worker, session, changes)
     fresh = [item for item in items if item not in session.board.learner_state.slots]
     if fresh:
-        await add_new(call.worker, session, fresh, known)
-    await _describe(call.worker, session, known)
+        await add_new(call.worker, session, fresh, features)
+    await _describe(call.worker, session, features)
     if rules is not None and items:
         await reconfigure.configure(call.worker, session, {"rules": rules})
     return call.worker.find_board(call.board).summary()
@@ -324,7 +323,7 @@ async def add_new(
     worker: Worker,
     session: BoardSession,
     items: list[str],
-    known: Mapping[str, Known] = _NOTHING,
+    features: Mapping[str, Known] = _NOTHING,
     by_lists: bool = False,
 ) -> None:
     """Add items that were checked, or reinstate retired ones, some in an event, with what is known of them."""
@@ -333,30 +332,32 @@ async def add_new(
         session.board.check_listed(items)
     names, slots = list(dict.fromkeys(items)), session.board.learner_state.slots
     await worker.check_room(session, sum(item not in slots for item in names))
-    size = _DESCRIBED_AT_ONCE if known else _ITEMS_AT_ONCE
+    size = _DESCRIBED_AT_ONCE if features else _ITEMS_AT_ONCE
     for start in range(0, len(names), size):
         some = names[start : start + size]
-        told = {item: known[item] for item in some if item in known}
-        await worker.write_event(session, events.Added(some, told, by_lists))
+        described = {item: features[item] for item in some if item in features}
+        await worker.write_event(session, events.Added(some, described, by_lists))
 
 
-async def _describe(worker: Worker, session: BoardSession, known: Mapping[str, Known]) -> None:
+async def _describe(worker: Worker, session: BoardSession, features: Mapping[str, Known]) -> None:
     """Let what is known of items be this, of those where the log says otherwise; some in an event."""
     before = session.board.described
-    others = await asyncio.to_thread(lambda: [one for one, said in known.items() if said != before.get(one, {})])
+    others = await asyncio.to_thread(
+        lambda: [one for one, values in features.items() if values != before.get(one, {})]
+    )
     for start in range(0, len(others), _DESCRIBED_AT_ONCE):
         some = others[start : start + _DESCRIBED_AT_ONCE]
-        await worker.write_event(session, events.Described({item: known[item] for item in some}))
+        await worker.write_event(session, events.Described({item: features[item] for item in some}))
 
 
-async def add_items(call: Call) -> BoardOut:
+async def add_items(call: Call, body: ItemsIn) -> BoardOut:
     """Add items, or reinstate retired ones."""
     session = call.worker.find_board(call.board)
-    if not call.body.items:
+    if not body.items:
         raise Refused(422, "items must name at least one item")
-    items, given = await _names_and_features(call.body.items)
-    known = await asyncio.to_thread(check_known, session.board.config, given)
-    await add_new(call.worker, session, items, known)
+    items, given = await _names_and_features(body.items)
+    features = await asyncio.to_thread(check_known, session.board.config, given)
+    await add_new(call.worker, session, items, features)
     return session.summary()
 
 
@@ -369,10 +370,10 @@ async def retire_item(call: Call) -> BoardOut:
     return session.summary()
 
 
-async def retire_items(call: Call) -> BoardOut:
+async def retire_items(call: Call, body: RetireIn) -> BoardOut:
     """Show items no longer; what was learnt of them is kept. All of them are retired by one event, or none."""
     session = call.worker.find_board(call.board)
-    items, _ = await _names_and_features(call.body.items)
+    items, _ = await _names_and_features(body.items)
     if not items:
         raise Refused(422, "items must name at least one item")
     slots = session.board.learner_state.slots
@@ -392,13 +393,13 @@ async def forget_client(call: Call) -> ForgottenOut:
     return ForgottenOut(impressions=count)
 
 
-async def recorded(route: Route, call: Call, who: str) -> Any:
+async def recorded(route: Route, who: str, call: Call, *body: Any) -> Any:
     """Run a route that changes something, after the record says that it was asked for; a refusal is told as well."""
     assert route.act is not None
-    what, detail = route.act.what, route.act.detail(call)
+    what, detail = route.act.what, route.act.detail(call, *body)
     await call.worker.log_writer.run_chore(_row(call, who, what, detail))
     try:
-        return await route.run(call)
+        return await route.run(call, *body)
     except Refused as refusal:
         await call.worker.log_writer.run_chore(_row(call, who, f"refused with {refusal.code}: {what}", detail))
         raise
@@ -425,16 +426,16 @@ def _record(acts: list[Act]) -> RecordOut:
     return RecordOut(record=[ActOut.of(act, digest=act.digest.hex()) for act in acts])
 
 
-def detail_settings(call: Call) -> str:
+def detail_settings(call: Call, body: BoardIn) -> str:
     """What a board is to be."""
-    items = [] if call.body.items is UNSET else call.body.items
-    return f"{msgspec.json.encode(call.body.changes()).decode()}, {len(items)} items"
+    items = [] if body.items is UNSET else body.items
+    return f"{msgspec.json.encode(body.changes()).decode()}, {len(items)} items"
 
 
-def detail_items(call: Call) -> str:
+def detail_items(call: Call, body: ItemsIn | RetireIn) -> str:
     """How many items a request has, and the first of them."""
-    first = msgspec.json.encode(list(itertools.islice(call.body.items, 100))).decode()
-    return first if len(call.body.items) <= 100 else f"{len(call.body.items)} items: {first}"
+    first = msgspec.json.encode(list(itertools.islice(body.items, 100))).decode()
+    return first if len(body.items) <= 100 else f"{len(body.items)} items: {first}"
 
 
 def detail_part(call: Call) -> str:
@@ -442,17 +443,17 @@ def detail_part(call: Call) -> str:
     return call.part
 
 
-def detail_rows(call: Call) -> str:
+def detail_rows(call: Call, body: Any) -> str:
     """How many past clicks."""
-    return f"{len(call.body.rows)} rows, batch {call.body.batch!r:.200}"
+    return f"{len(body.rows)} rows, batch {body.batch!r:.200}"
 
 
-def detail_rounds(call: Call) -> str:
+def detail_rounds(call: Call, body: Any) -> str:
     """The rounds of a label."""
-    return f"{call.body.start} to {call.body.end}: {call.body.label!r:.80}"
+    return f"{body.start} to {body.end}: {body.label!r:.80}"
 
 
-def detail_sender(call: Call) -> str:
+def detail_sender(call: Call, body: Any) -> str:
     """The client or cohort of a label, by its number; names of clients are in no record."""
-    which = call.body.client if isinstance(call.body.client, int) else "by name"
-    return f"{call.body.kind or 'client'} {which}: {call.body.label!r:.80}"
+    which = body.client if isinstance(body.client, int) else "by name"
+    return f"{body.kind or 'client'} {which}: {body.label!r:.80}"

@@ -4,7 +4,7 @@ import functools
 import io
 import itertools
 import tempfile
-from typing import Annotated, Any, BinaryIO, TypeAlias
+from typing import Annotated, Any, BinaryIO
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -38,9 +38,10 @@ from ..worker.board_session import BoardSession
 from ..worker.forgetting import forget
 from ..worker.listing import Found, query_listing
 from ..worker.rank_and_answer import check_theirs
+from ..worker.worker import Worker
 from .board_routes import ParkedOut, given_settings, list_by_name
 from .observe_routes import check_list
-from .rank_routes import HistoryOut, RankOut, list_for, said, take_history
+from .rank_routes import HistoryOut, QueryRankIn, RankOut, list_for, said, take_history
 from .request import COLLECTIONS, AnswerIn, Call, File, Parts, check_path, limit_of
 from .state_route import describe_guard
 from .watch_routes import MOST_SILENCED, ClientLabelOut, LabelOut, labelled, progress
@@ -69,13 +70,9 @@ class QueryHistoryIn(Schema):
     batch: str = ""
 
 
-class _GivenOnce(Schema):
-    pass
-
-
 class CollectionIn(
     with_settings(  # type: ignore[misc]
-        _GivenOnce,
+        Schema,
         optional=True,
         without=_NOT_OF_COLLECTIONS,
         guard_settings=Annotated[dict[str, bool | int | float | str], Meta(max_length=100)],
@@ -161,10 +158,6 @@ class PlaceOut(Schema):
     mean: float
 
 
-_Queries: TypeAlias = list[QueryOut]
-_Alarms: TypeAlias = list[AlarmOut]
-
-
 class CollectionStateOut(Schema):
     """A collection, the engine's first places, its busiest queries, and who is not heard.
 
@@ -178,39 +171,30 @@ class CollectionStateOut(Schema):
     strength: float
     score: float
     attention: list[float]
-    queries: _Queries
-    alarms: _Alarms
+    queries: list[QueryOut]
+    alarms: list[AlarmOut]
     guard: GuardOut
     event: int
 
 
-class CollectionWatchOut(Schema):
-    """A collection as a page shows it: members as for a board, and as `state` has them for a collection.
+class CollectionWatchOut(CollectionStateOut):
+    """A collection as a page shows it: as `state` has it, with members as for a board.
 
     `alarms`: of the latest 50 surges.
     """
 
-    collection: CollectionOut
-    event: int
     open: int
     events: int
     edge: int
     lag: int
     stale: bool
     first_round: int
-    places: list[PlaceOut]
-    strength: float
-    score: float
-    attention: list[float]
-    queries: _Queries
-    alarms: _Alarms
     timeline: TimelineOut
-    guard: GuardOut
     labels: list[LabelOut]
     client_labels: list[ClientLabelOut]
 
 
-async def list_collections(call: Call) -> Parts:
+async def list_collections(call: Call) -> Parts[CollectionsOut]:
     """Collections by name, at most `limit`, those after a name."""
     return await list_by_name(call, COLLECTIONS, CollectionOut.shown)
 
@@ -221,9 +205,9 @@ def _out(session: BoardSession) -> CollectionOut:
     return shown
 
 
-async def put_collection(call: Call) -> CollectionOut:
+async def put_collection(call: Call, body: CollectionIn) -> CollectionOut:
     """Make a collection, or change the settings of one that is there."""
-    worker, changes = call.worker, call.body.changes()
+    worker, changes = call.worker, body.changes()
     check_name(call.board)
     if not worker.cache.knows_board(call.board):
         try:
@@ -243,18 +227,18 @@ async def get_collection(call: Call) -> CollectionOut:
     return _out(call.worker.find_board(call.board))
 
 
-async def rank_query(call: Call) -> RankOut:
+async def rank_query(call: Call, body: QueryRankIn) -> RankOut:
     """The engine's candidates as far as clicks say otherwise, and an id to answer with."""
     session = call.worker.find_board(call.board)
-    if call.body.theirs is not None:
-        check_theirs(session, call.body.theirs, call.body.client)
-    return list_for(call.worker, session, call.body)
+    if body.theirs is not None:
+        check_theirs(session, body.theirs, body.client)
+    return list_for(call.worker, session, body)
 
 
-async def take_past(call: Call) -> HistoryOut:
+async def take_past(call: Call, body: QueryHistoryIn) -> HistoryOut:
     """Start from past clicks, oldest first."""
     session = call.worker.find_board(call.board)
-    return await take_history(call, session, functools.partial(_past, session))
+    return await take_history(call, session, body, functools.partial(_past, session))
 
 
 def _past(session: BoardSession, row: QueryPastIn) -> events.Past:
@@ -268,45 +252,37 @@ def _past(session: BoardSession, row: QueryPastIn) -> events.Past:
 async def read_state(call: Call) -> CollectionStateOut:
     """What is known of the engine's places, and of the queries with the most visits, at most `limit`."""
     session, limit = call.worker.find_board(call.board), limit_of(call.query.get("limit"), MOST_QUERIES)
-    queries = await call.worker.look_at_copy(session, lambda board: copy_busiest(board, limit), list_queries)
-    return CollectionStateOut(
-        collection=_out(session),
-        **_learnt(session),
-        queries=queries,
-        alarms=list_alarms(session.board, MOST_SURGES),
-        guard=describe_guard(session.board, None),
-        event=session.applied,
-    )
+    return CollectionStateOut(**await _state(call.worker, session, limit, MOST_SURGES))
 
 
-def _learnt(session: BoardSession) -> dict[str, Any]:
+async def _state(
+    worker: Worker, session: BoardSession, busiest: int, surges: int, silenced: int | None = None
+) -> dict[str, Any]:
+    """What is known of a collection, with so many queries, surges, and senders who are not heard."""
+    queries = await worker.look_at_copy(session, lambda board: copy_busiest(board, busiest), list_queries)
     state = state_of(session.board)
     mean, score = state.learner.prior.mean, state.learner.prior.score
     rows = zip(state.looks.tolist(), state.clicks.tolist(), mean.tolist(), strict=True)
     some = itertools.islice(enumerate(rows, 1), max(PLACES_SHOWN, state.length))
     return {
+        "collection": _out(session),
         "places": [PlaceOut(place=place, looks=n, clicks=w, mean=m) for place, (n, w, m) in some],
         "strength": float(state.learner.prior.strength[0]),
         "score": slope_of_score(score),
         "attention": state.learner.attention.tolist(),
+        "queries": queries,
+        "alarms": list_alarms(session.board, surges),
+        "guard": describe_guard(session.board, None, silenced),
+        "event": session.applied,
     }
 
 
 async def watch_collection(call: Call) -> CollectionWatchOut:
     """What a page of a collection shows, small at any number of queries."""
     session = call.worker.find_board(call.board)
-    copied = functools.partial(copy_busiest, limit=_QUERIES_WATCHED)
-    queries = await call.worker.look_at_copy(session, copied, list_queries)
-    return CollectionWatchOut(
-        collection=_out(session),
-        **progress(call.worker, session),
-        **_learnt(session),
-        queries=queries,
-        alarms=list_alarms(session.board, _SURGES_WATCHED),
-        timeline=session.board.feedback.timeline.summary(),
-        guard=describe_guard(session.board, None, MOST_SILENCED),
-        **labelled(session.board),
-    )
+    state = await _state(call.worker, session, _QUERIES_WATCHED, _SURGES_WATCHED, MOST_SILENCED)
+    state |= progress(call.worker, session) | labelled(session.board)
+    return CollectionWatchOut(**state, timeline=session.board.feedback.timeline.summary())
 
 
 def _query_of(session: BoardSession, body: QueryIn) -> int:
@@ -319,17 +295,17 @@ def _query_of(session: BoardSession, body: QueryIn) -> int:
     return session.keys.query(body.query)[0]
 
 
-async def read_query(call: Call) -> QueryPage:
+async def read_query(call: Call, body: QueryIn) -> QueryPage:
     """What is known of one query and its items. It is asked for in a body, not in an address that logs may keep."""
     session = call.worker.find_board(call.board)
-    query = _query_of(session, call.body)
+    query = _query_of(session, body)
     return await call.worker.look_at_copy(session, lambda board: copy_query(board, query), known_query)
 
 
-async def forget_query(call: Call) -> QueryForgottenOut:
+async def forget_query(call: Call, body: QueryIn) -> QueryForgottenOut:
     """Forget a query: in memory, in snapshots, and in the log."""
     session = call.worker.find_board(call.board)
-    return QueryForgottenOut.of(await forget(call.worker, session, _query_of(session, call.body)))
+    return QueryForgottenOut.of(await forget(call.worker, session, _query_of(session, body)))
 
 
 async def judgments(call: Call) -> File:
@@ -350,6 +326,6 @@ async def judgments(call: Call) -> File:
     return File(f"{session.name}.{form}", content)
 
 
-def detail_collection(call: Call) -> str:
+def detail_collection(call: Call, body: CollectionIn) -> str:
     """What a collection is to be."""
-    return msgspec.json.encode(call.body.changes()).decode()
+    return msgspec.json.encode(body.changes()).decode()

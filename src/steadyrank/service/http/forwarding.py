@@ -286,7 +286,7 @@ class Elsewhere:
 
     def by_place(self, rows: Sequence[T], board: Callable[[T], str]) -> dict[str | None, list[T]]:
         """Rows by the address of who owns their boards: None is here, and empty where nobody does."""
-        found: dict[str | None, list[T]] = {}
+        by_address: dict[str | None, list[T]] = {}
         places: dict[str, str | None] = {}
         for row in rows:
             name = board(row)
@@ -294,8 +294,8 @@ class Elsewhere:
                 partition = self._ownership.partition_of(name)
                 here = partition in self._worker.served
                 places[name] = None if here else self._ownership.address_of(partition) or ""
-            found.setdefault(places[name], []).append(row)
-        return found
+            by_address.setdefault(places[name], []).append(row)
+        return by_address
 
     async def ask(self, address: str, method: str, target: str, body: bytes = b"") -> tuple[int, bytes]:
         """Code and content of an answer of another worker; `Unavailable` if that is stopped or gone meanwhile."""

@@ -6,7 +6,6 @@ A message may come again, however often: an answer is known by its impression, a
 import asyncio
 import time
 from typing import Annotated, Any, NamedTuple, TypeAlias
-from urllib.parse import urlencode
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
@@ -20,7 +19,7 @@ from ..worker.rank_and_answer import TOO_MANY_UNNAMED
 from .bodies import decode, encode
 from .observe_routes import ObserveIn, observe_at
 from .rank_routes import BatchRow, answer_row
-from .request import AWAY, Call, ErrorOut, gather_in_turns
+from .request import AWAY, Call, at_owners, gather_in_turns, pass_on
 from .ubi_routes import Count, joined, read_object, take_all
 
 _MOST_ROWS = 10_000
@@ -77,26 +76,25 @@ _answers, _lists = msgspec.json.Decoder(BatchRow), msgspec.json.Decoder(ListRow)
 _fields = msgspec.json.Decoder(dict[str, Raw])
 
 
-async def ingest(call: Call) -> IngestOut:
+async def ingest(call: Call, body: IngestIn) -> IngestOut:
     """Messages of a stream, of any boards: each is taken or refused on its own, and counts once however often it
     comes."""
-    rows: list[Raw] = call.body.rows
+    rows, places = body.rows, body.places
     if len(rows) > _MOST_ROWS:
         raise Refused(422, f"a request has at most {_MOST_ROWS} messages, not {len(rows)}")
-    places: list[Place] | None = call.body.places
     if places is not None and len(places) != len(rows):
         raise Refused(422, f"places must be one for each of the {len(rows)} messages, not {len(places)}")
     done: list[IngestRowOut] = [_refused(503, AWAY)] * len(rows)
     messages = await _read(rows, call.query.get("board"), done)
     if places is not None:
         messages = [message._replace(place=places[message.number]) for message in messages]
-    if call.elsewhere is None:
-        await _take(call, messages, done)
-    else:
-        owners = call.elsewhere.by_place(messages, lambda message: message.board)
-        here = owners.pop(None, [])
-        others = [_pass_on(call, owner or "", some, done) for owner, some in owners.items()]
-        await asyncio.gather(_take(call, here, done), *others)
+    await at_owners(
+        call,
+        messages,
+        lambda message: message.board,
+        lambda some: _take(call, some, done),
+        lambda address, some: _pass_on(call, address, some, done),
+    )
     return IngestOut(rows=done)
 
 
@@ -132,10 +130,10 @@ def _message(number: int, raw: Raw, board: str | None, where: dict[Any, str]) ->
         if not any(name.lower() == "query_id" for name in names):
             raise Refused(422, f"{_WHAT}, not {', '.join(names) or 'nothing'!r:.200}")
         row = ubi_rows.read(read_object(raw))
-        told = board or getattr(row, "board", None)
-        if isinstance(row, ubi_rows.Query) and isinstance(told, str):
-            where[str(row.id)] = told
-        return _Message(number, raw, told if isinstance(told, str) else "", None)
+        named = board or getattr(row, "board", None)
+        if isinstance(row, ubi_rows.Query) and isinstance(named, str):
+            where[str(row.id)] = named
+        return _Message(number, raw, named if isinstance(named, str) else "", None)
     body = bytes(raw)
     if "board" not in names and board is not None:
         body = encode(names | {"board": board})
@@ -168,14 +166,15 @@ async def _take(call: Call, messages: list[_Message], done: list[IngestRowOut]) 
 
 
 async def _observe(call: Call, message: _Message) -> IngestRowOut:
-    worker, board = call.worker, message.board
+    worker, board, content = call.worker, message.board, message.content
+    assert isinstance(content, ListRow)
     try:
         call.may("observe", board)
         if not worker.cache.knows_board(board):
             await worker.look_at_log()  # it may have been made at another worker a moment ago
         with worker.answering(board):
             async with worker.cache.hold_board(board):
-                seen = await observe_at(call._replace(board=board, body=message.content), *(message.place or ()))
+                seen = await observe_at(call._replace(board=board), content, *(message.place or ()))
         return IngestRowOut(code=200, outcome=seen.outcome)
     except Refused as refusal:
         return _refused(refusal.code, str(refusal))
@@ -201,21 +200,15 @@ def _number(row: str) -> int:
     return int(row.rpartition(" ")[2]) - 1
 
 
-async def _pass_on(call: Call, place: str, messages: list[_Message], done: list[IngestRowOut]) -> None:
+async def _pass_on(call: Call, address: str, messages: list[_Message], done: list[IngestRowOut]) -> None:
     """Have another worker take messages of its boards."""
-    assert call.elsewhere is not None
-    board = call.query.get("board")
-    target = "/v1/ingest" if board is None else f"/v1/ingest?{urlencode({'board': board})}"
     places = [message.place for message in messages]
-    body = encode({"rows": [message.raw for message in messages], "places": places if places[0] else None})
-    try:
-        code, content = await call.elsewhere.ask(place, "POST", target, body)
-    except Unavailable:
-        code, content = 503, b""
-    if code == 200:
-        outcomes = msgspec.json.decode(content, type=IngestOut).rows
+    body = {"rows": [message.raw for message in messages], "places": places if places[0] else None}
+    answer = await pass_on(call, address, "/v1/ingest", body, IngestOut)
+    if isinstance(answer, IngestOut):
+        outcomes = answer.rows
     else:
-        why = msgspec.json.decode(content, type=ErrorOut).message if content else AWAY
-        outcomes = [IngestRowOut(code=code, message=why, again=code in (421, 503))] * len(messages)
+        again = answer.code in (421, 503)
+        outcomes = [IngestRowOut(code=answer.code, message=answer.message, again=again)] * len(messages)
     for message, outcome in zip(messages, outcomes, strict=True):
         done[message.number] = outcome

@@ -46,14 +46,13 @@ class ObserveIn(AnswerIn, kw_only=True):
     scores: list[float] | None = None
 
 
-async def observe(call: Call) -> ObserveOut:
+async def observe(call: Call, body: ObserveIn) -> ObserveOut:
     """Learn from a list that another ranker showed; once, however often it is sent."""
-    return await observe_at(call)
+    return await observe_at(call, body)
 
 
-async def observe_at(call: Call, stream: str = "", offset: int = 0) -> ObserveOut:
+async def observe_at(call: Call, body: ObserveIn, stream: str = "", offset: int = 0) -> ObserveOut:
     """`observe`, of a list that came from a place in a stream."""
-    body: ObserveIn = call.body
     session = call.worker.find_board(call.board)
     check_list(session, body.items)
     check_sender(body.client, body.cohort)

@@ -3,10 +3,9 @@
 import asyncio
 import functools
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, TypeVar
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
 from ...core.refusals import Refused
@@ -29,9 +28,18 @@ from ..worker.rank_and_answer import GivenList, check_theirs
 from ..worker.replicas import Replicas
 from ..worker.worker import Worker
 from .board_routes import BOARDS, add_new, check_items, check_kind, check_room
-from .bodies import encode
-from .forwarding import Elsewhere
-from .request import AWAY, AnswerIn, Call, ErrorOut, Features, check_path, gather_in_turns, known_of_visit
+from .request import (
+    AWAY,
+    AnswerIn,
+    Call,
+    ErrorOut,
+    Features,
+    at_owners,
+    check_path,
+    gather_in_turns,
+    known_of_visit,
+    pass_on,
+)
 
 OUTCOMES = "/v1/outcomes"
 _MOST_ROWS = 10_000  # of a batch
@@ -204,16 +212,14 @@ class HistoryOut(Schema):
 
 _AWAY = BatchRowOut(code=503, message=AWAY)
 R = TypeVar("R", BatchRow, OutcomeRow)
-Out = TypeVar("Out", BatchOut, OutcomesOut)
 
 
-async def rank(call: Call) -> RankOut:
+async def rank(call: Call, body: RankIn) -> RankOut:
     """A list of items, and an id to answer it with."""
-    body: RankIn = call.body
     check_rank(body)
     session = call.worker.find_board(call.board)
     if body.unknown == "add":
-        await _add_unknown(call, session)
+        await _add_unknown(call, session, body)
     return make_list(call.worker, session, body)
 
 
@@ -291,12 +297,11 @@ def _without_unknown(
     return some, [item for item in theirs or () if item not in gone] or None, len(gone)
 
 
-async def _add_unknown(call: Call, session: BoardSession) -> None:
+async def _add_unknown(call: Call, session: BoardSession, body: RankIn) -> None:
     """Add candidates, and items of the caller's list, that are none of the board yet; it takes the scope for that.
 
     Whatever is to be refused adds nothing.
     """
-    body: RankIn = call.body
     if body.theirs is not None:
         check_theirs(session, body.theirs, body.client)
     visit = known_of_visit(session, body.features, body.segment)
@@ -423,9 +428,9 @@ def may_pass(failure: Exception) -> bool:
     return isinstance(failure, Refused) and failure.code in (403, 404)
 
 
-async def feedback(call: Call) -> FeedbackOut:
+async def feedback(call: Call, body: FeedbackIn) -> FeedbackOut:
     """Answer an impression: once; the same answer again is a duplicate, another one is refused."""
-    outcome = await _answer(call, call.board, call.body)
+    outcome = await _answer(call, call.board, body)
     session = call.worker.boards.get(call.board)
     return outcome_of(outcome, None if session is None else session.board.settle)
 
@@ -447,20 +452,20 @@ def waits(seconds: float) -> str:
     return f"waiting, learnt {words} after its list was shown (settle): until then items show no look or click of it"
 
 
-async def feedback_batch(call: Call) -> BatchOut:
+async def feedback_batch(call: Call, body: BatchIn) -> BatchOut:
     """Answer many impressions, of any boards; a code for each, and the first few messages."""
-    rows = await _each(call, call.body.feedback, answer_row, _answer_elsewhere)
+    rows = await _each(call, "/v1/feedback", body.feedback, answer_row, BatchOut)
     return BatchOut(feedback=rows, refused=_refused(rows))
 
 
-async def outcome(call: Call) -> OutcomeOut:
+async def outcome(call: Call, body: OutcomeIn) -> OutcomeOut:
     """Something came of a click: once by its id, before or after its list was answered."""
-    return OutcomeOut(outcome=await _take_outcome(call, call.board, call.body))
+    return OutcomeOut(outcome=await _take_outcome(call, call.board, body))
 
 
-async def outcome_batch(call: Call) -> OutcomesOut:
+async def outcome_batch(call: Call, body: OutcomesIn) -> OutcomesOut:
     """What came of many clicks, of any boards; a code for each, and the first few messages."""
-    rows = await _each(call, call.body.outcomes, _outcome_row, _outcomes_elsewhere)
+    rows = await _each(call, OUTCOMES, body.outcomes, _outcome_row, OutcomesOut)
     return OutcomesOut(outcomes=rows, refused=_refused(rows))
 
 
@@ -481,28 +486,31 @@ async def _take_outcome(call: Call, name: str, body: OutcomeIn) -> str:
 
 async def _each(
     call: Call,
+    path: str,
     rows: list[R],
-    here: Callable[[Call, R], Awaitable[BatchRowOut]],
-    there: Callable[[Elsewhere | None, str, Sequence[R]], Awaitable[list[BatchRowOut]]],
+    take: Callable[[Call, R], Awaitable[BatchRowOut]],
+    gives: type[BatchOut] | type[OutcomesOut],
 ) -> list[BatchRowOut]:
-    """What becomes of each row of a batch, at the worker that owns its board."""
+    """What becomes of each row of a batch, at the worker that owns its board; `path`: of the route of such rows."""
     if len(rows) > _MOST_ROWS:
         raise Refused(422, f"a batch has at most {_MOST_ROWS} rows, not {len(rows)}")
-    if call.elsewhere is None:
-        return await gather_in_turns(lambda row: here(call, row), rows)
-    places = call.elsewhere.by_place(list(enumerate(rows)), lambda numbered: numbered[1].board)
-    done: list[BatchRowOut] = [_AWAY] * len(rows)
+    done, member = [_AWAY] * len(rows), path.rpartition("/")[2]  # what the rows are called in body and answer
 
-    async def of_place(place: str | None) -> None:
-        numbers, some = zip(*places[place], strict=True)
-        if place is None:
-            outcomes = await gather_in_turns(lambda row: here(call, row), some)
+    async def here(numbered: list[tuple[int, R]]) -> None:
+        write(numbered, await gather_in_turns(lambda one: take(call, one[1]), numbered))
+
+    async def there(address: str, numbered: list[tuple[int, R]]) -> None:
+        answer = await pass_on(call, address, path, {member: [row for _, row in numbered]}, gives)
+        if isinstance(answer, ErrorOut):
+            write(numbered, [BatchRowOut(code=answer.code, message=answer.message) for _ in numbered])
         else:
-            outcomes = await there(call.elsewhere, place, some)
-        for number, outcome in zip(numbers, outcomes, strict=True):
+            write(numbered, getattr(answer, member))
+
+    def write(numbered: list[tuple[int, R]], outcomes: list[BatchRowOut]) -> None:
+        for (number, _), outcome in zip(numbered, outcomes, strict=True):
             done[number] = outcome
 
-    await asyncio.gather(*map(of_place, places))
+    await at_owners(call, list(enumerate(rows)), lambda numbered: numbered[1].board, here, there)
     return done
 
 
@@ -526,35 +534,6 @@ async def _row(call: Call, board: str, take: Callable[[], Awaitable[str]]) -> Ba
         return BatchRowOut(code=503, message=AWAY)
 
 
-async def _answer_elsewhere(elsewhere: Elsewhere | None, place: str, rows: Sequence[BatchRow]) -> list[BatchRowOut]:
-    """What another worker says to answers to lists of its boards."""
-    done = await _ask(elsewhere, place, "/v1/feedback", BatchIn(feedback=list(rows)), BatchOut, len(rows))
-    return done.feedback if isinstance(done, BatchOut) else done
-
-
-async def _outcomes_elsewhere(
-    elsewhere: Elsewhere | None, place: str, rows: Sequence[OutcomeRow]
-) -> list[BatchRowOut]:
-    """What another worker says to outcomes of its boards."""
-    done = await _ask(elsewhere, place, OUTCOMES, OutcomesIn(outcomes=list(rows)), OutcomesOut, len(rows))
-    return done.outcomes if isinstance(done, OutcomesOut) else done
-
-
-async def _ask(
-    elsewhere: Elsewhere | None, place: str, path: str, body: Schema, gives: type[Out], n: int
-) -> Out | list[BatchRowOut]:
-    """What another worker says to a batch, or the same refusal for each of its n rows."""
-    assert elsewhere is not None
-    try:
-        code, content = await elsewhere.ask(place, "POST", path, encode(body))
-    except Unavailable:
-        code, content = 503, b""
-    if code == 200:
-        return msgspec.json.decode(content, type=gives)
-    message = msgspec.json.decode(content, type=ErrorOut).message if content else AWAY
-    return [BatchRowOut(code=code, message=message) for _ in range(n)]
-
-
 def _refused(rows: list[BatchRowOut]) -> dict[str, int]:
     """Refusals as numbers by code; messages are left to the first few: not an echo of what was sent."""
     refused: dict[str, int] = {}
@@ -566,15 +545,16 @@ def _refused(rows: list[BatchRowOut]) -> dict[str, int]:
     return refused
 
 
-async def history(call: Call) -> HistoryOut:
+async def history(call: Call, body: HistoryIn) -> HistoryOut:
     """Start from past clicks, oldest first; items not known yet are added."""
     session = call.worker.find_board(call.board)
-    return await take_history(call, session, functools.partial(_past, session))
+    return await take_history(call, session, body, functools.partial(_past, session))
 
 
-async def take_history(call: Call, session: BoardSession, past: Callable[[Any], events.Past]) -> HistoryOut:
+async def take_history(
+    call: Call, session: BoardSession, body: Any, past: Callable[[Any], events.Past]
+) -> HistoryOut:
     """Start from past clicks, each of which is read in a thread."""
-    body = call.body
     if len(body.rows) > 100_000 or len(body.batch) > 200:
         raise Refused(422, "a batch of past clicks has at most 100000 rows and a name of at most 200 characters")
     rows = await asyncio.to_thread(_past_rows, past, body.rows)

@@ -2,15 +2,19 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Any, BinaryIO, Generic, NamedTuple, TypeAlias, TypeVar, get_args, get_origin
+from urllib.parse import urlencode
 
+import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from ...core.refusals import Refused
 from ...live.features import SEGMENT_NAME, Values
 from ..board.schema import Schema
+from ..storage import Unavailable
 from ..worker.board_session import BoardSession
 from ..worker.worker import Worker
+from .bodies import encode
 from .forwarding import Elsewhere
 
 NO_SEGMENTS = "segment {!r:.80} cannot be given: this board declares no segments"
@@ -51,14 +55,13 @@ class Call(NamedTuple):
     worker: Worker
     board: str
     part: str  # the item, client or number in the path
-    body: Any
     visible: Callable[[str], bool]  # whether the key may see a board
     may: Callable[[str, str], None]  # refuses who lacks a scope on a board, beyond that of the route
     query: Mapping[str, str] = {}  # what stands behind the question mark, of what the route takes
     elsewhere: Elsewhere | None = None  # other workers, for a route of several boards; None: it concerns this one
 
 
-def nothing(call: Call) -> str:
+def nothing(call: Call, body: Any = None) -> str:
     """No detail: names of clients are in no record."""
     return ""
 
@@ -67,7 +70,7 @@ class Change(NamedTuple):
     """What a route changes, for the record."""
 
     what: str
-    detail: Callable[[Call], str] = nothing
+    detail: Callable[..., str] = nothing
 
 
 class Route(NamedTuple):
@@ -77,12 +80,23 @@ class Route(NamedTuple):
     path: str
     scope: str  # rank or admin; "public": a signed impression id is enough
     summary: str
-    takes: Any  # a schema, a type of others, or None
-    gives: type[Any] | None  # None: a file
-    run: Callable[[Call], Awaitable[Any]]
+    run: Callable[..., Awaitable[Any]]  # of the call, and of the body if it takes one
     large: bool = False
     act: Change | None = None  # what it changes, if that is to be in the record
     query: tuple[str, ...] = ()  # what may stand behind a question mark
+
+    @property
+    def takes(self) -> Any:
+        """What the body is: a schema, a type of others, or None."""
+        return self.run.__annotations__.get("body")
+
+    @property
+    def gives(self) -> Any:
+        """What the answer is: a schema, or None for a file."""
+        given: Any = self.run.__annotations__["return"]
+        if given is File:
+            return None
+        return get_args(given)[0] if get_origin(given) is Parts else given
 
 
 COLLECTIONS = "/v1/collections"
@@ -117,7 +131,7 @@ def known_of_visit(session: BoardSession, features: Values | None, segment: str 
     return {SEGMENT_NAME: segment}
 
 
-class Parts(NamedTuple):
+class Parts(NamedTuple, Generic[T]):
     """An answer that was encoded a part at a time, since all of it at once would keep others waiting."""
 
     content: list[bytes]
@@ -141,3 +155,29 @@ async def gather_in_turns(work: Callable[[T], Awaitable[R]], rows: Sequence[T]) 
                 await asyncio.sleep(0)  # these begin, in this order
         done += await asyncio.gather(*tasks)
     return done
+
+
+async def at_owners(
+    call: Call,
+    rows: list[T],
+    board: Callable[[T], str],
+    here: Callable[[list[T]], Awaitable[None]],
+    there: Callable[[str, list[T]], Awaitable[None]],
+) -> None:
+    """Have rows of boards dealt with by the workers that own these: `here`, or `there` at an address."""
+    owners = {None: rows} if call.elsewhere is None else call.elsewhere.by_place(rows, board)
+    others = [there(address, some) for address, some in owners.items() if address is not None]
+    await asyncio.gather(here(owners.get(None, [])), *others)
+
+
+async def pass_on(call: Call, address: str, path: str, body: Any, gives: type[T]) -> T | ErrorOut:
+    """What another worker answers to rows of its boards, or why it took none of them."""
+    assert call.elsewhere is not None
+    query = f"?{urlencode({'board': call.query['board']})}" if "board" in call.query else ""
+    try:
+        code, content = await call.elsewhere.ask(address, "POST", path + query, encode(body))
+    except Unavailable:
+        code, content = 503, b""
+    if code == 200:
+        return msgspec.json.decode(content, type=gives)
+    return msgspec.json.decode(content, type=ErrorOut) if content else ErrorOut(code=code, message=AWAY)

@@ -1,18 +1,7 @@
-"""All routes: who may ask, what goes in and comes out. The API's description is made from this."""
+"""All routes, and who may ask. Their functions say what goes in and comes out; the API is described by both."""
 
-from ..board.board import BoardOut
-from ..board.collection_summary import QueryPage
-from ..board.interleaving_summary import InterleavingOut
-from ..worker.observing import ComparisonOut, ObserveOut
 from .board_routes import (
     BOARDS,
-    BoardIn,
-    BoardsOut,
-    ForgottenOut,
-    ItemsIn,
-    RecordOut,
-    RetireIn,
-    SecretOut,
     add_items,
     delete_board,
     detail_items,
@@ -32,14 +21,6 @@ from .board_routes import (
     rotate_secret,
 )
 from .collection_routes import (
-    CollectionIn,
-    CollectionOut,
-    CollectionsOut,
-    CollectionStateOut,
-    CollectionWatchOut,
-    QueryForgottenOut,
-    QueryHistoryIn,
-    QueryIn,
     detail_collection,
     forget_query,
     get_collection,
@@ -52,47 +33,13 @@ from .collection_routes import (
     take_past,
     watch_collection,
 )
-from .ingest_routes import IngestIn, IngestOut, ingest
-from .observe_routes import ObserveIn, comparison, interleaving, observe
-from .rank_routes import (
-    OUTCOMES,
-    BatchIn,
-    BatchOut,
-    FeedbackIn,
-    FeedbackOut,
-    HistoryIn,
-    HistoryOut,
-    OutcomeIn,
-    OutcomeOut,
-    OutcomesIn,
-    OutcomesOut,
-    QueryRankIn,
-    RankIn,
-    RankOut,
-    feedback,
-    feedback_batch,
-    history,
-    outcome,
-    outcome_batch,
-    rank,
-)
-from .request import COLLECTIONS, Change, DoneOut, Route
-from .state_route import StateOut, state
-from .ubi_routes import UbiIn, UbiOut, ubi
-from .watch_routes import (
-    ClientLabelIn,
-    ClientLabelOut,
-    LabelIn,
-    LabelOut,
-    LabelsOut,
-    WatchOut,
-    export,
-    label,
-    label_client,
-    labels,
-    unlabel,
-    watch,
-)
+from .ingest_routes import ingest
+from .observe_routes import comparison, interleaving, observe
+from .rank_routes import OUTCOMES, feedback, feedback_batch, history, outcome, outcome_batch, rank
+from .request import COLLECTIONS, Change, Route
+from .state_route import state
+from .ubi_routes import ubi
+from .watch_routes import export, label, label_client, labels, unlabel, watch
 
 # of several boards: a key for any one of them opens these, and the list of boards and of collections
 UBI, INGEST = "/v1/ubi", "/v1/ingest"
@@ -126,61 +73,48 @@ def _shared() -> list[Route]:
 
 
 _BOARD_ROUTES = [
-    Route("POST", f"{_BOARD}/rank", "rank", "A list of items", RankIn, RankOut, rank),
-    Route("POST", f"{_BOARD}/feedback", "public", "Answer a list", FeedbackIn, FeedbackOut, feedback),
-    Route("POST", "/v1/feedback", "public", "Answer many lists", BatchIn, BatchOut, feedback_batch, True),
-    Route("POST", f"{_BOARD}/outcomes", "feedback", "What came of a click", OutcomeIn, OutcomeOut, outcome),
-    Route("POST", OUTCOMES, "feedback", "What came of many clicks", OutcomesIn, OutcomesOut, outcome_batch, True),
-    Route("POST", f"{_BOARD}/observe", "observe", "A list of another ranker", ObserveIn, ObserveOut, observe),
-    Route("POST", UBI, "observe", "User Behavior Insights", UbiIn, UbiOut, ubi, True, query=("board",)),
-    Route("POST", INGEST, "observe", "Messages of a stream", IngestIn, IngestOut, ingest, True, query=("board",)),
-    Route("GET", BOARDS, "rank", "Boards by name", None, BoardsOut, list_boards, query=("limit", "after")),
-    Route("PUT", _BOARD, "admin", "Make or change a board", BoardIn, BoardOut, put_board, True, _PUT),
-    Route("GET", _BOARD, "rank", "A board", None, BoardOut, get_board),
-    Route("DELETE", _BOARD, "admin", "End a board and delete its log", None, DoneOut, delete_board, act=_DELETED),
-    Route("POST", _ITEMS, "admin", "Add or reinstate items", ItemsIn, BoardOut, add_items, True, _ADDED),
-    Route("DELETE", f"{_ITEMS}/{{item}}", "admin", "Retire an item", None, BoardOut, retire_item, act=_RETIRED),
-    Route("POST", f"{_ITEMS}/retire", "admin", "Retire items", RetireIn, BoardOut, retire_items, True, _SEVERAL),
-    Route("POST", f"{_BOARD}/history", "admin", "Past clicks", HistoryIn, HistoryOut, history, True, _PAST),
-    Route("GET", f"{_BOARD}/state", "admin", "What is known", None, StateOut, state, query=_STATE_QUERY),
-    Route(
-        "DELETE", _CLIENT, "admin", "Forget a client", None, ForgottenOut, forget_client, False, _GONE, ("cohort",)
-    ),
-    Route("GET", _LABELS, "admin", "All labels", None, LabelsOut, labels),
-    Route("POST", _LABELS, "admin", "Label rounds", LabelIn, LabelOut, label, act=_LABELLED),
-    Route(
-        "POST",
-        _SENDERS,
-        "admin",
-        "Label a client or a cohort",
-        ClientLabelIn,
-        ClientLabelOut,
-        label_client,
-        act=_JUDGED,
-    ),
-    Route("DELETE", f"{_LABELS}/{{number}}", "admin", "Take a label back", None, DoneOut, unlabel, act=_UNLABELLED),
-    Route("POST", f"{_BOARD}/secret", "admin", "Rotate the secret", None, SecretOut, rotate_secret, act=_RESEALED),
-    Route("GET", f"{_BOARD}/comparison", "admin", "Another ranker and ours", None, ComparisonOut, comparison),
-    Route("GET", f"{_BOARD}/interleaving", "admin", "Whose items are clicked", None, InterleavingOut, interleaving),
-    Route("GET", f"{_BOARD}/watch", "admin", "What a page shows", None, WatchOut, watch, query=("segment",)),
-    Route("GET", f"{_BOARD}/export", "admin", "The board as a file", None, None, export),
+    Route("POST", f"{_BOARD}/rank", "rank", "A list of items", rank),
+    Route("POST", f"{_BOARD}/feedback", "public", "Answer a list", feedback),
+    Route("POST", "/v1/feedback", "public", "Answer many lists", feedback_batch, True),
+    Route("POST", f"{_BOARD}/outcomes", "feedback", "What came of a click", outcome),
+    Route("POST", OUTCOMES, "feedback", "What came of many clicks", outcome_batch, True),
+    Route("POST", f"{_BOARD}/observe", "observe", "A list of another ranker", observe),
+    Route("POST", UBI, "observe", "User Behavior Insights", ubi, True, query=("board",)),
+    Route("POST", INGEST, "observe", "Messages of a stream", ingest, True, query=("board",)),
+    Route("GET", BOARDS, "rank", "Boards by name", list_boards, query=("limit", "after")),
+    Route("PUT", _BOARD, "admin", "Make or change a board", put_board, True, _PUT),
+    Route("GET", _BOARD, "rank", "A board", get_board),
+    Route("DELETE", _BOARD, "admin", "End a board and delete its log", delete_board, act=_DELETED),
+    Route("POST", _ITEMS, "admin", "Add or reinstate items", add_items, True, _ADDED),
+    Route("DELETE", f"{_ITEMS}/{{item}}", "admin", "Retire an item", retire_item, act=_RETIRED),
+    Route("POST", f"{_ITEMS}/retire", "admin", "Retire items", retire_items, True, _SEVERAL),
+    Route("POST", f"{_BOARD}/history", "admin", "Past clicks", history, True, _PAST),
+    Route("GET", f"{_BOARD}/state", "admin", "What is known", state, query=_STATE_QUERY),
+    Route("DELETE", _CLIENT, "admin", "Forget a client", forget_client, False, _GONE, ("cohort",)),
+    Route("GET", _LABELS, "admin", "All labels", labels),
+    Route("POST", _LABELS, "admin", "Label rounds", label, act=_LABELLED),
+    Route("POST", _SENDERS, "admin", "Label a client or a cohort", label_client, act=_JUDGED),
+    Route("DELETE", f"{_LABELS}/{{number}}", "admin", "Take a label back", unlabel, act=_UNLABELLED),
+    Route("POST", f"{_BOARD}/secret", "admin", "Rotate the secret", rotate_secret, act=_RESEALED),
+    Route("GET", f"{_BOARD}/comparison", "admin", "Another ranker and ours", comparison),
+    Route("GET", f"{_BOARD}/interleaving", "admin", "Whose items are clicked", interleaving),
+    Route("GET", f"{_BOARD}/watch", "admin", "What a page shows", watch, query=("segment",)),
+    Route("GET", f"{_BOARD}/export", "admin", "The board as a file", export),
 ]
 ROUTES = [
     *_BOARD_ROUTES,
-    Route("POST", f"{_QUERIES}/rank", "rank", "A list of a query", QueryRankIn, RankOut, rank_query),
-    Route("GET", COLLECTIONS, "rank", "Collections", None, CollectionsOut, list_collections, query=_PAGE),
-    Route("PUT", _QUERIES, "admin", "Make or change one", CollectionIn, CollectionOut, put_collection, act=_MADE),
-    Route("GET", _QUERIES, "rank", "A collection", None, CollectionOut, get_collection),
-    Route("DELETE", _QUERIES, "admin", "End a collection", None, DoneOut, delete_board, act=_DELETED),
-    Route("POST", f"{_QUERIES}/history", "admin", "Past clicks", QueryHistoryIn, HistoryOut, take_past, True, _PAST),
-    Route("GET", f"{_QUERIES}/state", "admin", "What is known", None, CollectionStateOut, read_state, query=_LIMIT),
-    Route("POST", f"{_QUERIES}/query", "admin", "What is known of a query", QueryIn, QueryPage, read_query),
-    Route(
-        "POST", f"{_QUERIES}/forget", "admin", "Forget a query", QueryIn, QueryForgottenOut, forget_query, act=_LOST
-    ),
-    Route("GET", f"{_QUERIES}/judgments", "admin", "Judgments as a file", None, None, judgments, query=_JUDGMENTS),
-    Route("GET", f"{_QUERIES}/watch", "admin", "What a page shows", None, CollectionWatchOut, watch_collection),
+    Route("POST", f"{_QUERIES}/rank", "rank", "A list of a query", rank_query),
+    Route("GET", COLLECTIONS, "rank", "Collections", list_collections, query=_PAGE),
+    Route("PUT", _QUERIES, "admin", "Make or change one", put_collection, act=_MADE),
+    Route("GET", _QUERIES, "rank", "A collection", get_collection),
+    Route("DELETE", _QUERIES, "admin", "End a collection", delete_board, act=_DELETED),
+    Route("POST", f"{_QUERIES}/history", "admin", "Past clicks", take_past, True, _PAST),
+    Route("GET", f"{_QUERIES}/state", "admin", "What is known", read_state, query=_LIMIT),
+    Route("POST", f"{_QUERIES}/query", "admin", "What is known of a query", read_query),
+    Route("POST", f"{_QUERIES}/forget", "admin", "Forget a query", forget_query, act=_LOST),
+    Route("GET", f"{_QUERIES}/judgments", "admin", "Judgments as a file", judgments, query=_JUDGMENTS),
+    Route("GET", f"{_QUERIES}/watch", "admin", "What a page shows", watch_collection),
     *_shared(),
-    Route("GET", "/v1/record", "admin", "Who changed what", None, RecordOut, record),
-    Route("GET", "/v1/record/{number}", "admin", "Who changed what since", None, RecordOut, record_after),
+    Route("GET", "/v1/record", "admin", "Who changed what", record),
+    Route("GET", "/v1/record/{number}", "admin", "Who changed what since", record_after),
 ]

@@ -49,14 +49,14 @@ def serve(
     keep_events: int,
     background: Callable[[Callable[[str], str], Worker], Awaitable[None]] | None = None,
     limits: Limits = _LIMITS,
-    told: Callable[[str], None] | None = None,
+    invite: Callable[[str], None] | None = None,
     most_awake: int = MOST_AWAKE,
     webhook: tuple[str, bytes] | None = None,
 ) -> None:
     """Serve a store's boards until interrupted or told to end; refuses to listen to others without API keys.
 
     `background(link, worker)` runs in the same process from when the boards are ready, and says itself what goes on;
-    `link(path)` is what opens a page in a browser. Until there is an API key, that needs a token, and `told` hears
+    `link(path)` is what opens a page in a browser. Until there is an API key, that needs a token, and `invite` gets
     the address with it. `webhook`: where alerts go, and the secret that signs them.
     """
     handler = logging.StreamHandler()
@@ -88,8 +88,8 @@ def serve(
         return f"{here}{path}?token={token}" if token else f"{here}{path}"
 
     in_background = None if background is None else functools.partial(background, link)
-    if told is not None and token:
-        told(link("/"))
+    if invite is not None and token:
+        invite(link("/"))
     return_memory()
     limits = allow_files(limits)
     reached = announced(url, address, port_of(bound))

@@ -191,15 +191,15 @@ class Slicer:
                     begin = body[start : start + 80].decode(errors="replace")
                     raise Refused(422, f"beside long lists a body has at most {WIDEST} bytes: {begin!r}")
                 rest.append(body[start:end])
-        found = decode(b"{" + b",".join(rest) + b"}", self._decoder)
+        whole = decode(b"{" + b",".join(rest) + b"}", self._decoder)
         for member, part in long.items():
             kinds = self._kinds[member] if self._structure else (msgspec.Raw, None)
             value = await self._gathered(body, part, kinds, f".{member}")
             if self._structure:
-                setattr(found, member, value)
+                setattr(whole, member, value)
             else:
-                found[member] = value
-        return found
+                whole[member] = value
+        return whole
 
     async def _gathered(self, body: mmap.mmap, part: _Part, kinds: tuple[Any, Any], where: str) -> Any:
         """A list or an object, from its slices."""

@@ -142,7 +142,7 @@ def describe_guard(board: Board, segment: str | None, most: int | None = None) -
     return guard
 
 
-async def state(call: Call) -> Parts:
+async def state(call: Call) -> Parts[StateOut]:
     """Items with their click rates and estimates, at most `limit`, those after one; and the learner's own view."""
     session = call.worker.find_board(call.board)
     limit_of(call.query.get("limit"), MOST_ITEMS)  # what is refused is so before anything is looked at

@@ -5,7 +5,6 @@ import collections
 import math
 import time
 from typing import Any, TypeAlias
-from urllib.parse import urlencode
 
 import msgspec
 from msgspec import Raw
@@ -24,7 +23,7 @@ from ..worker.impression_ids import ImpressionId
 from ..worker.listing import Found
 from .observe_routes import check_list
 from .rank_routes import check_sender
-from .request import AWAY, Call, gather_in_turns
+from .request import AWAY, Call, at_owners, gather_in_turns, pass_on
 
 _MOST_ROWS = 10_000
 _TURN = 0.003  # seconds of reading rows between other requests
@@ -120,20 +119,20 @@ class Count:
         )
 
 
-async def ubi(call: Call) -> UbiOut:
+async def ubi(call: Call, body: UbiIn) -> UbiOut:
     """Queries and events of User Behavior Insights 1.x: bad rows are refused by name, the others are learnt from."""
-    parts, count = _parts(call.body), Count()
+    parts, count = _parts(body), Count()
     size = sum(len(rows) for _, rows in parts)
     if size > _MOST_ROWS:
         raise Refused(422, f"a request has at most {_MOST_ROWS} rows, not {size}")
     entries = await joined(parts, call.query.get("board"), count)
-    if call.elsewhere is not None:
-        places = call.elsewhere.by_place(entries, lambda entry: entry.board)
-        entries = places.pop(None, [])
-        asked = [_pass_on(call, place or "", some, dict(parts), count) for place, some in places.items()]
-        await asyncio.gather(take_all(call, entries, count), *asked)
-    else:
-        await take_all(call, entries, count)
+    await at_owners(
+        call,
+        entries,
+        lambda entry: entry.board,
+        lambda some: take_all(call, some, count),
+        lambda address, some: _pass_on(call, address, some, dict(parts), count),
+    )
     return count.out()
 
 
@@ -145,9 +144,10 @@ async def take_all(call: Call, entries: list[_Entry], count: Count) -> None:
     await gather_in_turns(lambda entry: _take(call, entry, count), entries)
 
 
-async def _pass_on(call: Call, place: str, entries: list[_Entry], parts: dict[str, list[Raw]], count: Count) -> None:
+async def _pass_on(
+    call: Call, address: str, entries: list[_Entry], parts: dict[str, list[Raw]], count: Count
+) -> None:
     """Have another worker take rows of its boards; what it says of them is told by the names that they have here."""
-    assert call.elsewhere is not None
     names = [name for entry in entries for name in entry.rows]
     body: dict[str, list[Raw]] = {}
     here: dict[str, str] = {}  # the name here by the name there
@@ -156,17 +156,12 @@ async def _pass_on(call: Call, place: str, entries: list[_Entry], parts: dict[st
         there = body.setdefault("events" if part == "row" else part, [])
         there.append(parts[part][int(number) - 1])
         here[f"{'events' if part == 'row' else part} {len(there)}"] = name
-    board = call.query.get("board")
-    target = "/v1/ubi" if board is None else f"/v1/ubi?{urlencode({'board': board})}"
-    try:
-        code, content = await call.elsewhere.ask(place, "POST", target, msgspec.json.encode(body))
-    except Unavailable:
-        code, content = 503, b""
-    if code != 200:
-        for name in names:
-            count.refuse(name, code, AWAY)
+    answer = await pass_on(call, address, "/v1/ubi", body, UbiOut)
+    if isinstance(answer, UbiOut):
+        count.add(answer, here)
         return
-    count.add(msgspec.json.decode(content, type=UbiOut), here)
+    for name in names:
+        count.refuse(name, answer.code, AWAY)
 
 
 def _parts(body: list[Raw] | dict[str, Raw]) -> list[tuple[str, list[Raw]]]:
@@ -403,7 +398,7 @@ async def _observe(
 ) -> str:
     client = None if entry.client is None else str(entry.client)
     check_sender(client, None)
-    found = None if query is None else Found(query, items)
-    rest: Any = client, {}, None, (), (), features, *entry.place, found
+    found_for = None if query is None else Found(query, items)
+    rest: Any = client, {}, None, (), (), features, *entry.place, found_for
     report = observing.Report(entry.id, items, answer, time, *rest)
     return (await observing.observe(call.worker, session, report)).outcome

@@ -152,16 +152,14 @@ def _of_clients(board: Board) -> list[ClientLabelOut]:
     return [_out_client(label) for label in board.labels.labels.values() if label.client != ANYONE]
 
 
-async def label(call: Call) -> LabelOut:
+async def label(call: Call, body: LabelIn) -> LabelOut:
     """Label rounds: fraud is not learnt from, honest rounds open no regime. The server replays the log meanwhile."""
-    body: LabelIn = call.body
     session = call.worker.find_board(call.board)
     return LabelOut.of(await reconfigure.label(call.worker, session, body.start, body.end, body.label))
 
 
-async def label_client(call: Call) -> ClientLabelOut:
+async def label_client(call: Call, body: ClientLabelIn) -> ClientLabelOut:
     """Label a client or a cohort: fraud is not learnt from, honest is heard. The server replays the log meanwhile."""
-    body: ClientLabelIn = call.body
     session = call.worker.find_board(call.board)
     return _out_client(await reconfigure.label_client(call.worker, session, body.client, body.kind, body.label))
 

@@ -311,12 +311,12 @@ class Postgres:
                 link.send_query_prepared(name, columns, [1] * len(columns), 1)  # 1: binary, there and back
                 answered.append(True)
             link.pipeline_sync()
-            found = self._results()
+            results = self._results()
         finally:
             with contextlib.suppress(self._error):  # of a connection that is lost
                 link.exit_pipeline_mode()
         self._prepared |= fresh
-        return list(itertools.compress(found, answered))
+        return list(itertools.compress(results, answered))
 
     def _results(self) -> list[list[Row]]:
         """The rows of all that was sent; if one of them failed, that is raised once all are answered."""
@@ -326,7 +326,7 @@ class Postgres:
             poll.poll()
             link.consume_input()
         poll.modify(link.socket, select.POLLIN)
-        found: list[list[Row]] = []
+        results: list[list[Row]] = []
         failure: str | None = None
         while True:
             while link.is_busy():
@@ -339,12 +339,12 @@ class Postgres:
             elif result.status == _SYNCED:
                 break
             elif result.status in _GOOD:
-                found.append(_rows(result))
+                results.append(_rows(result))
             elif failure is None:
                 failure = result.get_error_message()
         if failure is not None:
             raise self._error(failure)
-        return found
+        return results
 
     def close(self) -> None:
         """End the connection."""

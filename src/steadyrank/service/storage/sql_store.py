@@ -97,11 +97,11 @@ class SqlStore:
                 self._check_fences((partition, fence) for partition, _, fence in rows)
             yield
 
-    def _check_fences(self, found: Iterable[tuple[int, int]]) -> None:
+    def _check_fences(self, stored: Iterable[tuple[int, int]]) -> None:
         """Refuse to write to partitions that have other owners by now; inside a transaction that locks them."""
-        known = self._fences
-        if known is not None:
-            gone = [partition for partition, fence in found if known.get(partition) != fence]
+        fences = self._fences
+        if fences is not None:
+            gone = [partition for partition, fence in stored if fences.get(partition) != fence]
             if gone:
                 raise Fenced(gone)
 
@@ -173,16 +173,16 @@ class SqlStore:
         """
         step = self.partitions
         counts = collections.Counter([row.board % step for row in rows])
-        known = _Clients(rows)
+        clients = _Clients(rows)
         with self._db.transaction():
-            heads, *found = self._db.read_several(self._moving(counts), *known.queries(self._db))
+            heads, *answers = self._db.read_several(self._moving(counts), *clients.queries(self._db))
             last = self._checked(heads)
-            numbers = known.number(found, at)
+            numbers = clients.number(answers, at)
             following = {part: itertools.count(seq - (counts[part] - 1) * step, step) for part, seq in last.items()}
             seqs = [next(following[row.board % step]) for row in rows]
             bodies = (row.body(n) if callable(row.body) else row.body for row, n in zip(rows, numbers, strict=True))
             events = zip(seqs, (row.board for row in rows), itertools.repeat(at), bodies)
-            known.write(self._db, at)
+            clients.write(self._db, at)
             insert(self._db, _EVENTS, list(itertools.starmap(_event_row, events)))
         return seqs, numbers
 
@@ -224,8 +224,8 @@ class SqlStore:
 
     def bodies(self, board: int, after: int, upto: int, most: int) -> tuple[int, dict[int, bytes]]:
         """What some events of a board hold, by number, and up to which number they go; damaged ones are left out."""
-        found = list(itertools.islice(self.entries(after, upto, board, most), most))
-        return found[-1].seq if len(found) == most else upto, {x.seq: x.body for x in found if not x.damage}
+        entries = list(itertools.islice(self.entries(after, upto, board, most), most))
+        return entries[-1].seq if len(entries) == most else upto, {x.seq: x.body for x in entries if not x.damage}
 
     def rewrite(self, board: int, bodies: Mapping[int, bytes]) -> None:
         """Let events of a board, by number, hold something else: what has to be forgotten. All of them, or none."""

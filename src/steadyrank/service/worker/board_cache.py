@@ -7,13 +7,11 @@ twice. To users, an evicted board sleeps, and wakes when it is loaded.
 """
 
 import asyncio
-import concurrent.futures
 import contextlib
 import heapq
 import itertools
 import logging
 import math
-import threading
 import time
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,12 +22,13 @@ import msgspec
 from ...core.refusals import Refused
 from ..board import events
 from ..board.board import Board, BoardOut, CollectionFacts
-from ..storage import KnownBoard, Seal, SqlStore, Unavailable, open_store
+from ..storage import KnownBoard, Seal, SqlStore, Unavailable
 from .allowances import Allowances
 from .board_session import BoardSession, DueClock, Parked, Reached
 from .impression_ids import ImpressionId, Seals
 from .log_writer import Line
 from .recovery import Kept, load, log_parked, parking_words, put_snapshot, rebuild
+from .store_threads import StoreThreads
 
 SNAPSHOT_AFTER = 500  # events of a board since its latest snapshot for which it is worth another when it is evicted
 _READERS = 2  # threads that fold boards
@@ -71,8 +70,8 @@ class BoardSummary(msgspec.Struct, array_like=True, frozen=True):
             summary = None if body is None else _summary_decoder.decode(body)
         except msgspec.MsgspecError:
             return None
-        known = summary is not None and summary.format == _FORMAT and len(summary.shown) == len(_SHOWN)
-        return summary if known else None
+        ours = summary is not None and summary.format == _FORMAT and len(summary.shown) == len(_SHOWN)
+        return summary if ours else None
 
     def encode(self) -> bytes:
         """As the store keeps it."""
@@ -245,7 +244,7 @@ class BoardCache:
         self.divergences = 0  # snapshots unlike another worker's
         self._due: list[tuple[float, int]] = []  # a heap: when evicted boards have to be loaded, and their numbers
         self._uses = itertools.count(1)
-        self._readers = _Readers(url, fences)
+        self._readers = StoreThreads("reader", url, _READERS, fences)
 
     def begin(
         self, sessions: Iterable[BoardSession], others: Iterable[KnownBoard], parked: dict[str, Parked]
@@ -556,48 +555,6 @@ def _save(store: SqlStore, evictions: Sequence[_Eviction], end: float, unlike: l
             continue
         if not put_snapshot(store, one.number, one.seq, one.kept):
             unlike.append(one.number)
-
-
-class _Readers:
-    """Threads with a connection each, in which boards are read and written."""
-
-    def __init__(self, url: str, fences: Mapping[int, int] | None) -> None:
-        self._url, self._fences = url, fences
-        self._threads = concurrent.futures.ThreadPoolExecutor(_READERS, "reader")
-        self._stores: list[SqlStore] = []
-        self._mine = threading.local()
-
-    async def run(self, work: Callable[[SqlStore], T]) -> T:
-        """What some work with a store returns."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, work)
-
-    def _run(self, work: Callable[[SqlStore], T]) -> T:
-        try:
-            return work(self._store())
-        except Unavailable:
-            self._drop_store()
-            raise
-
-    def _store(self) -> SqlStore:
-        """The connection of this thread."""
-        store: SqlStore | None = getattr(self._mine, "store", None)
-        if store is None:
-            store = self._mine.store = open_store(self._url, self._fences)
-            self._stores.append(store)
-        return store
-
-    def _drop_store(self) -> None:
-        store: SqlStore | None = getattr(self._mine, "store", None)
-        self._mine.store = None
-        if store is not None:
-            self._stores.remove(store)
-            store.close()
-
-    def close(self) -> None:
-        """End the threads and their connections."""
-        self._threads.shutdown(cancel_futures=True)
-        while self._stores:
-            self._stores.pop().close()
 
 
 def summaries(store: SqlStore) -> Iterator[tuple[str, BoardOut | str]]:

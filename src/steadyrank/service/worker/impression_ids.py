@@ -88,8 +88,8 @@ def seal(shown: ImpressionId, signer: Signer, room: int = _ROOM) -> str:
     More than that is padded to a multiple of 64.
     """
     *head, ranking, note, cohorts, draft, features, seen, of = shown
-    known = _known_in(features) if features else b""
-    rest = _HASH.pack(seen) + _DRAFT.pack(*(draft or _NO_DRAFT)) + _SIZE.pack(len(known)) + known
+    packed = _known_in(features) if features else b""
+    rest = _HASH.pack(seen) + _DRAFT.pack(*(draft or _NO_DRAFT)) + _SIZE.pack(len(packed)) + packed
     for place, value in note:
         rest += _NOTE.pack(place, value)
     for kind, hashed in cohorts.items():
@@ -109,9 +109,9 @@ def _text(raw: bytes) -> str:
 def room_for(space: FeatureSpace, kinds: Iterable[str]) -> int:
     """Bytes for the longest that can be said of a visit with these features and cohorts of these kinds."""
     longest = {x.name: max(x.categories, key=lambda text: len(text.encode()), default=0.0) for x in space.visits}
-    known = len(_known_in(longest)) if longest else 0
+    packed = len(_known_in(longest)) if longest else 0
     cohorts = sum(1 + len(kind) + _HASH.size for kind in kinds)
-    return _rounded(_HASH.size + _DRAFT.size + _SIZE.size + known + _NOTES * _NOTE.size + cohorts)
+    return _rounded(_HASH.size + _DRAFT.size + _SIZE.size + packed + _NOTES * _NOTE.size + cohorts)
 
 
 def _rounded(size: int) -> int:
@@ -182,10 +182,10 @@ def _read(body: bytes) -> ImpressionId:
     (seen,), draft = _HASH.unpack_from(body, start), _DRAFT.unpack_from(body, start + _HASH.size)
     start += _HASH.size + _DRAFT.size
     end = start + _SIZE.size + _SIZE.unpack_from(body, start)[0]
-    known = body[start + _SIZE.size : end]
+    packed = body[start + _SIZE.size : end]
     note = [_NOTE.unpack_from(body, end + i * _NOTE.size) for i in range(notes)]
     cohorts = _cohorts(body[end + notes * _NOTE.size :])
-    visitor = cohorts, None if draft == _NO_DRAFT else draft, _known_of(known) if known else {}, seen, of
+    visitor = cohorts, None if draft == _NO_DRAFT else draft, _known_of(packed) if packed else {}, seen, of
     return ImpressionId._make([*head, ranking, note, *visitor])
 
 
@@ -193,8 +193,8 @@ def _read_former(body: bytes, signer: Signer) -> ImpressionId:
     """What a body of version 1 to 4 says."""
     version, key_, round_, base, generation, expires, client, size, notes = _HEAD.unpack_from(body)
     if version not in (_PLAIN_HEAD, _WITH_COHORTS, _MIXED, _WITH_FEATURES):
-        known = f"{_PLAIN_HEAD} to {_OF_QUERY}"
-        raise Refused(410, f"the impression id has format {version}, this server knows {known}")
+        formats = f"{_PLAIN_HEAD} to {_OF_QUERY}"
+        raise Refused(410, f"the impression id has format {version}, this server knows {formats}")
     ranking = list(_slots(size).unpack_from(body, _HEAD.size))
     start = _HEAD.size + 4 * size
     note = [_NOTE.unpack_from(body, start + i * _NOTE.size) for i in range(notes)] if notes else []
@@ -211,12 +211,12 @@ def _read_former(body: bytes, signer: Signer) -> ImpressionId:
 
 def _cohorts(rest: bytes) -> dict[str, int]:
     """What `seal` wrote of cohorts: of each the length of its kind, that, and its hash; padding has no length."""
-    found = {}
+    cohorts = {}
     while rest and rest[0]:
         end = 1 + rest[0]
-        found[rest[1:end].decode("ascii")] = _HASH.unpack_from(rest, end)[0]
+        cohorts[rest[1:end].decode("ascii")] = _HASH.unpack_from(rest, end)[0]
         rest = rest[end + _HASH.size :]
-    return found
+    return cohorts
 
 
 class Seals:

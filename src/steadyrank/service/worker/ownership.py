@@ -11,15 +11,15 @@ Where one worker has much more to do than another, it gives some of its partitio
 
 import asyncio
 import collections
-import concurrent.futures
 import contextlib
 import logging
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from ..storage import Fenced, Holding, Member, SqlStore, Unavailable, open_store, partition_of
+from ..storage import Holding, Member, SqlStore, Unavailable, partition_of
+from .store_threads import StoreThreads
 
 LEASE = 3.0  # seconds after which a worker that says nothing is taken for dead
 BEAT = 0.4  # seconds between two times that it says it is alive
@@ -30,7 +30,6 @@ _UNEVEN = 0.1  # of the mean load: less is not worth a move
 _IDLE = 1.0  # events a second that a partition counts for beside those that are written
 
 log = logging.getLogger("steadyrank.service")
-T = TypeVar("T")
 
 
 class Move(NamedTuple):
@@ -59,7 +58,7 @@ class Ownership:
         with_boards: Callable[[], set[int]],
         spawn: Callable[[Any], "asyncio.Task[Any]"],
     ) -> None:
-        self.id, self.address, self._machine, self._url = id_, address, socket.gethostname(), url
+        self.id, self.address, self._machine = id_, address, socket.gethostname()
         self._adopt, self._lost, self._release, self._with_boards = adopt, lost, release, with_boards
         self._spawn = spawn
         self.partitions = 0  # how many there are
@@ -73,8 +72,7 @@ class Ownership:
         self._moving: asyncio.Task[Any] | None = None
         self._hurry = asyncio.Event()
         self._changed: asyncio.Future[None] | None = None
-        self._thread = concurrent.futures.ThreadPoolExecutor(1, "ownership")
-        self._store: SqlStore | None = None
+        self._thread = StoreThreads("ownership", url)
 
     async def join(self) -> None:
         """Become known to the others, and take partitions that nobody owns."""
@@ -84,7 +82,7 @@ class Ownership:
                 store.replace_worker(self.id, self._machine, self.address)
             return store.partitions
 
-        self.partitions = await self._ask(begin)
+        self.partitions = await self._thread.run(begin)
         await self._beat()
         await self._take()
         self.joined = True
@@ -110,17 +108,10 @@ class Ownership:
     async def leave(self) -> None:
         """Give everything up, for a worker that ends."""
         try:
-            await self._ask(lambda store: store.leave(self.id))
+            await self._thread.run(lambda store: store.leave(self.id))
         except Unavailable as error:
             log.warning("partitions not given back", extra={"fields": {"why": str(error)}})
-        self.close()
-
-    def close(self) -> None:
-        """End the thread and its connection."""
-        if self._store is not None:
-            self._store.close()
-            self._store = None
-        self._thread.shutdown()
+        self._thread.close()
 
     def look_soon(self) -> None:
         """Something has changed, as far as a request can tell."""
@@ -162,7 +153,7 @@ class Ownership:
             return store.holdings()
 
         begin = time.monotonic()
-        members, holdings = await self._ask(say)
+        members, holdings = await self._thread.run(say)
         if begin > self._beaten + LEASE:
             self._since = begin if self._beaten else -LEASE  # at the start others have had their time
         self._beaten = begin
@@ -204,7 +195,7 @@ class Ownership:
         free = sum(owner not in alive for owner in self.owners.values())
         share = -(-self.partitions // max(len(alive), 1)) - len(self.fences)
         if free and share > 0:
-            taken = await self._ask(lambda store: store.take_partitions(self.id, share))
+            taken = await self._thread.run(lambda store: store.take_partitions(self.id, share))
             if taken:
                 log.info("partitions taken", extra={"fields": {"count": len(taken)}})
                 self.fences |= taken
@@ -220,7 +211,7 @@ class Ownership:
             return
         gifts = [(partition, fences[partition], to) for partition, to in moves if partition in fences]
         try:
-            await self._ask(lambda store: store.give_partitions(gifts))
+            await self._thread.run(lambda store: store.give_partitions(gifts))
             self.owners |= {partition: to for partition, _, to in gifts}
             log.info("partitions given away", extra={"fields": {"count": len(fences)}})
         except Unavailable as error:
@@ -236,20 +227,6 @@ class Ownership:
             partition: _IDLE + max(seq - before.get(partition, seq), 0) / self.partitions / seconds
             for partition, seq in now.items()
         }
-
-    async def _ask(self, work: Callable[[SqlStore], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, work)
-
-    def _run(self, work: Callable[[SqlStore], T]) -> T:
-        try:
-            if self._store is None:
-                self._store = open_store(self._url)
-            return work(self._store)
-        except Unavailable as error:
-            if self._store is not None and not isinstance(error, Fenced):
-                self._store.close()
-                self._store = None
-            raise
 
 
 def plan(

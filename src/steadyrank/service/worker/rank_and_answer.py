@@ -92,8 +92,7 @@ def rank(
         notes = [(int(i), float(note[i])) for i in np.flatnonzero(note)]
     base, generation = board.impressions.last, 0 if others else board.generation
     who, given, of = (ANYONE, dict.fromkeys(cohorts, ANYONE)), as_logged(features), listing.shown(slots)
-    said = slots, notes, now, *who, mixed, given, of, listing.placed
-    event = events.ListShown(key, round_, base, generation, *said)
+    event = events.ListShown(key, round_, base, generation, slots, notes, now, *who, mixed, given, of, listing.placed)
     sender = Sender(hashed, seen, cohorts=tuple(cohorts.values())) if hashed or cohorts else None
     worker.log_writer.put_event(session.number, event, sender=sender)
     expires = now + board.config.lifetime

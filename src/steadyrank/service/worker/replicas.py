@@ -11,24 +11,24 @@ who folds the log draws nothing, so copies, owner and replays agree.
 
 import asyncio
 import collections
-import concurrent.futures
 import functools
 import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...core.refusals import Refused
 from ..board import events
 from ..board.events import AnyEvent
-from ..storage import Seal, Sender, SqlStore, Unavailable, open_store
+from ..storage import Seal, Sender, SqlStore, Unavailable
 from .board_session import BoardSession
 from .log_rows import Unreadable, read_event
 from .log_writer import Line, Pending
 from .recovery import load
+from .store_threads import StoreThreads
 
 MOST_AGE = 0.25  # seconds by which a copy may be behind
 _TURN = 0.1  # seconds between looks at the log
@@ -41,7 +41,6 @@ _AT_ONCE = 1_000  # of them in a commit
 _APPLIED_FOR = 0.004  # seconds after which requests have their turn
 
 log = logging.getLogger("steadyrank.service")
-T = TypeVar("T")
 
 
 class _News(NamedTuple):
@@ -95,7 +94,7 @@ class Replicas:
         spawn: Callable[[Any], "asyncio.Task[Any]"],
     ) -> None:
         self.clock, self.monotonic, self.chance, self.next_key = clock, monotonic, chance, next_key
-        self._url, self._gave, self._spawn = url, gave, spawn
+        self._gave, self._spawn = gave, spawn
         self.log_writer = Outbox(partitions)
         self.copies: dict[str, _Copy] = {}
         self.given = 0  # lists
@@ -103,8 +102,7 @@ class Replicas:
         self._second = 0
         self._loading: dict[str, asyncio.Task[Any]] = {}
         self._following: asyncio.Task[Any] | None = None
-        self._thread = concurrent.futures.ThreadPoolExecutor(1, "replicas")
-        self._store: SqlStore | None = None
+        self._thread = StoreThreads("replicas", url)
 
     def find(self, name: str) -> BoardSession | None:
         """A copy of a board from which a list may be made now; what is asked for often is copied."""
@@ -125,11 +123,11 @@ class Replicas:
         if name not in self.copies:
             self._begin(name)
         end = time.monotonic() + seconds
-        while (found := self.find(name)) is None and (name in self._loading or name in self.copies):
+        while (session := self.find(name)) is None and (name in self._loading or name in self.copies):
             if time.monotonic() > end:
                 break
             await asyncio.sleep(0.01)
-        return found
+        return session
 
     def find_board(self, name: str) -> BoardSession:
         """A copy that is there, as `find` said."""
@@ -147,19 +145,13 @@ class Replicas:
         """A board is no longer copied."""
         self.copies.pop(name, None)
 
-    def close(self) -> None:
-        """End the thread and its connection, after what waits was written."""
-        self._thread.shutdown()
-        if self._store is not None:
-            self._store.close()
-
     async def finish(self) -> None:
         """Write what waits, for a worker that ends."""
         try:
-            await self._ask(lambda store: self._write(store, self._take()))
+            await self._thread.run(lambda store: self._write(store, self._take()))
         except Unavailable as error:
             log.warning("lists not written", extra={"fields": {"why": str(error)}})
-        self.close()
+        self._thread.close()
 
     def _begin(self, name: str) -> None:
         if name not in self._loading and len(self.copies) + len(self._loading) < _MOST:
@@ -168,7 +160,7 @@ class Replicas:
     async def _load(self, name: str) -> None:
         try:
             begin = time.monotonic()
-            session = await self._ask(lambda store: _load(store, name))
+            session = await self._thread.run(lambda store: _load(store, name))
             if session is not None and not session.board.stale:
                 self.copies[name] = _Copy(session, begin)
                 log.info("board copied", extra={"fields": {"board": name}})
@@ -187,7 +179,7 @@ class Replicas:
             lists = self._take()
             places = {copy.session.number: copy.session.applied for copy in self.copies.values()}
             try:
-                news = await self._ask(functools.partial(self._turn, lists, places))
+                news = await self._thread.run(functools.partial(self._turn, lists, places))
                 working = True
             except Unavailable as error:
                 if working:
@@ -266,26 +258,12 @@ class Replicas:
                     self.drop(name)
                 copy.since, copy.asked = now, 0
 
-    async def _ask(self, work: Callable[[SqlStore], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, work)
-
-    def _run(self, work: Callable[[SqlStore], T]) -> T:
-        try:
-            if self._store is None:
-                self._store = open_store(self._url)
-            return work(self._store)
-        except Unavailable:
-            if self._store is not None:
-                self._store.close()
-                self._store = None
-            raise
-
 
 def _load(store: SqlStore, name: str) -> BoardSession | None:
     """A board of this name as the log says now; None if there is none."""
     with store.reading():
-        found = store.find_board(name)
-        return None if found is None else load(store, found[0], name, found[1])
+        board = store.find_board(name)
+        return None if board is None else load(store, board[0], name, board[1])
 
 
 def _kept(store: SqlStore, places: Mapping[int, int]) -> list[tuple[int, int, bool]]:
@@ -301,11 +279,11 @@ def _read(store: SqlStore, number: int, after: int, kept: bool) -> _News:
         return _News(begin, after, None, None)
     head = store.head(number % store.partitions)
     try:
-        found = [(entry.seq, read_event(entry)) for entry in store.entries(after, head, number)]
+        fresh = [(entry.seq, read_event(entry)) for entry in store.entries(after, head, number)]
     except Unreadable as error:
         log.error("a copy cannot go on", extra={"fields": {"board": number, "why": str(error)}})
         return _News(begin, after, None, None)
-    if any(isinstance(event, events.Deleted) for _, event in found):
+    if any(isinstance(event, events.Deleted) for _, event in fresh):
         return _News(begin, after, None, None)
-    resealed = any(isinstance(event, events.Resealed) for _, event in found)
-    return _News(begin, head, found, store.seals(number) if resealed else None)
+    resealed = any(isinstance(event, events.Resealed) for _, event in fresh)
+    return _News(begin, head, fresh, store.seals(number) if resealed else None)

@@ -51,17 +51,17 @@ def export(
     name: str,
     path: pathlib.Path,
     with_secret: bool,
-    told: Callable[[int], None],
+    report: Callable[[int], None],
     key: bytes | None = None,
 ) -> int:
-    """Write a board to a file, whole or not at all; how many events. `told` hears of the progress, `key` signs it."""
+    """Write a board to a file, whole or not at all; how many events. `report` hears how many so far, `key` signs."""
     count = -2  # neither the first line nor the last one is an event
     with replacing(path, 0o600) as file:  # it may hold a secret
         for line in lines(store, name, with_secret, key):
             file.write(line.encode())
             count += 1
             if count > 0 and count % 1_000 == 0:
-                told(count)
+                report(count)
     return count
 
 

@@ -15,11 +15,11 @@ import pathlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .cells import Cell, Job
-from .trials import KINDS
+from steadyrank.evaluation.lab.cells import Cell, Job
+from steadyrank.evaluation.lab.trials import KINDS
 
-_NAME = __name__.partition(".")[0]
-_PACKAGE = pathlib.Path(__file__).parents[2]
+_NAME = "steadyrank"
+_PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "src" / _NAME
 _NO_PART = (f"{_NAME}.core.compiling.", f"{_NAME}.core.dispatch.")  # how code is compiled, kept and called
 _SAYING = ("view", "describe")
 _DIGITS = 12
@@ -27,7 +27,7 @@ Definition = tuple[str, str]  # a module and a name in it
 
 
 class Code:
-    """The definitions below a folder that holds this package, this one or another state of it."""
+    """The definitions below a folder that holds the package, this one or another state of it."""
 
     def __init__(self, package: pathlib.Path = _PACKAGE) -> None:
         self._package = package
@@ -172,11 +172,11 @@ def _dumped(node: Any) -> str:
 
 def versions_of(jobs: Iterable[Job], code: Code | None = None) -> dict[str, dict[str, str]]:
     """The versions of the `learners` of the jobs, and of what they met: `world`, by name."""
-    from ...adversaries import ALL as ADVERSARIES
-    from ...guards import ALL as GUARDS
-    from ...learners import ALL as LEARNERS
-    from ...simulator.simulate import play
-    from ...users import ALL as USERS
+    from steadyrank.adversaries import ALL as ADVERSARIES
+    from steadyrank.guards import ALL as GUARDS
+    from steadyrank.learners import ALL as LEARNERS
+    from steadyrank.simulator.simulate import play
+    from steadyrank.users import ALL as USERS
 
     code = code or Code()
     learners: dict[str, Any] = {}

@@ -1,0 +1,58 @@
+"""Threads with a connection to the store each: what is asked there keeps no other request waiting."""
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from ..storage import Fenced, SqlStore, Unavailable, open_store
+
+T = TypeVar("T")
+
+
+class StoreThreads:
+    """Some threads by a name. A connection is made when it is needed, and made anew after a failure.
+
+    `fences`: of the partitions that may be written.
+    """
+
+    def __init__(self, name: str, url: str, threads: int = 1, fences: Mapping[int, int] | None = None) -> None:
+        self._url, self._fences = url, fences
+        self._threads = concurrent.futures.ThreadPoolExecutor(threads, name)
+        self._stores: list[SqlStore] = []
+        self._mine = threading.local()
+
+    async def run(self, work: Callable[[SqlStore], T]) -> T:
+        """What some work with a store returns."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, work)
+
+    def _run(self, work: Callable[[SqlStore], T]) -> T:
+        try:
+            return work(self._store())
+        except Fenced:  # the connection works: it is the partition that has another owner
+            raise
+        except Unavailable:
+            self._drop_store()
+            raise
+
+    def _store(self) -> SqlStore:
+        """The connection of this thread."""
+        store: SqlStore | None = getattr(self._mine, "store", None)
+        if store is None:
+            store = self._mine.store = open_store(self._url, self._fences)
+            self._stores.append(store)
+        return store
+
+    def _drop_store(self) -> None:
+        store: SqlStore | None = getattr(self._mine, "store", None)
+        self._mine.store = None
+        if store is not None:
+            self._stores.remove(store)
+            store.close()
+
+    def close(self) -> None:
+        """End the threads and their connections; what has not begun is not done."""
+        self._threads.shutdown(cancel_futures=True)
+        while self._stores:
+            self._stores.pop().close()

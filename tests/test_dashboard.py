@@ -373,11 +373,16 @@ def test_a_page_says_that_answers_wait(own):
         )
 
 
+def resize(page, width):
+    """Until what follows the width of the window has done so."""
+    page.set_viewport_size({"width": width, "height": 900})
+    page.evaluate("new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+
+
 def fits(page):
     """No box is wider than what there is room for, in a narrow window or in a wide one."""
     for width in (400, 1280):
-        page.set_viewport_size({"width": width, "height": 900})
-        page.evaluate("new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+        resize(page, width)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         wide = "box => box.checkVisibility() && box.scrollWidth > box.clientWidth"
         assert page.evaluate(f"[...document.querySelectorAll('.scroll')].filter({wide}).map(box => box.id)") == []
@@ -812,7 +817,7 @@ def test_a_store_without_boards_says_how_to_begin(tmp_path):
 @browser.needed
 def test_lists_that_nobody_answers_are_shown_with_an_alarm(own):
     client = own.client()
-    fill(client, "brief", 120, lifetime=1)
+    fill(client, "brief", 120, lifetime=5)
     with watched(own, "/boards/brief") as page:
         fact = page.locator("#facts > div", has_text="unanswered lately")
         expect(fact).to_contain_text("at most 3.3 % are usual")
@@ -1043,7 +1048,7 @@ def test_a_collection_shows_its_queries_and_those_that_are_suddenly_clicked_far_
         expect(items).to_have_count(4)
         expect(items.first.locator("th, td")).to_have_text(["a", "1", "1", "200", "60", RATE])
         for width, dark in [(400, True), (1280, False)]:
-            page.set_viewport_size({"width": width, "height": 900})
+            resize(page, width)
             page.emulate_media(color_scheme="dark" if dark else "light")
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             assert page.evaluate(CONTRAST) == []

@@ -251,6 +251,7 @@ def test_interruption_stops_soon_and_keeps_what_is_finished(tmp_path):
     read(kept[0])
 
 
+@pytest.mark.slow  # Ray takes seconds to start
 def test_the_same_cells_on_ray(finished, tmp_path):
     """A real Ray on this machine, with a home of its own."""
     home = tmp_path / "home"

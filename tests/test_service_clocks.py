@@ -7,14 +7,13 @@ both are turned by hand, or, in servers that are processes, by a file.
 import asyncio
 import contextlib
 import pathlib
-import subprocess
-import sys
 import threading
 import urllib.request
 
 import pytest
 
 from service_tools import ITEMS, Clocks, Server, replayed, serving, sql, until, wait_until
+from steadyrank.cli import main
 from steadyrank.core.contract import ANYONE
 from steadyrank.service.alerts.watcher import Watcher
 from steadyrank.service.board import events
@@ -430,7 +429,7 @@ def turn(tmp_path, monkeypatch):
     return turn
 
 
-def test_a_server_whose_clock_jumps_a_year_and_back_goes_on_over_a_restart(url, tmp_path, turn):
+def test_a_server_whose_clock_jumps_a_year_and_back_goes_on_over_a_restart(url, tmp_path, turn, capsys):
     """A process: what it gives out, stores and says by a clock that is turned under it."""
     server = Server(url, tmp_path / "log").wait()
     client = server.client()
@@ -467,7 +466,5 @@ def test_a_server_whose_clock_jumps_a_year_and_back_goes_on_over_a_restart(url, 
     assert server.stop() == 0
     assert shown_to(url) == [0, 1, 0, 0, 1, 0, 1, 0, 1, 0, 1, 2]
     assert "a clock is wrong" in (tmp_path / "log").read_text()
-    compacted = subprocess.run(
-        [sys.executable, "-m", "steadyrank.cli", "compact", "--store", url], capture_output=True, text=True
-    )
-    assert compacted.stdout == "nothing to do\n"
+    assert main(["compact", "--store", url]) == 0
+    assert capsys.readouterr().out == "nothing to do\n"

@@ -34,20 +34,13 @@ from steadyrank.service.worker.recovery import rebuild
 from steadyrank.service.worker.replicas import MOST_AGE, Replicas
 from steadyrank.service.worker.worker import Worker
 from test_service_direct import ODD
-from test_stores import Crowd, Database, counted
+from test_stores import Crowd, counted
 
 KILLS = int(os.environ.get("STEADYRANK_KILLS", "2"))
 PARTITIONS = 4
 BOARDS = [next(f"b{k}" for k in range(100) if partition_of(f"b{k}", PARTITIONS) == p) for p in range(PARTITIONS)]
 CREATED = events.encode(events.Created(events.Config(length=2), ["x", "y", "z"]))
 SETTLED = events.encode(events.Settled(0))
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory):
-    found = Database(tmp_path_factory.mktemp("postgres"))
-    yield found
-    found.server.cleanup()
 
 
 @pytest.fixture

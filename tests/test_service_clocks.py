@@ -24,16 +24,8 @@ from steadyrank.service.storage.sql_store import SqlStore
 from steadyrank.service.worker import impression_ids
 from steadyrank.service.worker.transfer import compact
 from test_service_faults import blind
-from test_stores import Database
 
 YEAR = 365 * 86_400.0
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory):
-    found = Database(tmp_path_factory.mktemp("postgres"))
-    yield found
-    found.server.cleanup()
 
 
 @pytest.fixture

@@ -22,17 +22,10 @@ from steadyrank.service.storage import open_store
 from steadyrank.service.worker import worker as worker_module
 from steadyrank.service.worker.recovery import from_start
 from steadyrank.service.worker.transfer import bring_in, compact, export, read_board
-from test_stores import KILLS, Crowd, Database, counted
+from test_stores import KILLS, Crowd, counted
 
 DOCS = [f"d{k}" for k in range(12)]
 LIKED = {"d7": 0.7, "d4": 0.4}
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory):
-    found = Database(tmp_path_factory.mktemp("postgres"))
-    yield found
-    found.server.cleanup()
 
 
 @pytest.fixture

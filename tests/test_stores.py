@@ -59,13 +59,6 @@ class Database:
         return self.server.start()
 
 
-@pytest.fixture(scope="module")
-def database(tmp_path_factory):
-    found = Database(tmp_path_factory.mktemp("postgres"))
-    yield found
-    found.server.cleanup()
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request, tmp_path):
     if request.param == "sqlite":
@@ -138,6 +131,7 @@ def counted(url, board="b"):
 
 def test_a_server_killed_under_load_loses_nothing_and_counts_nothing_twice(url, tmp_path):
     server = Server(url, tmp_path / "log", program=AS_USERS).wait()
+    server.program = None  # those after it are forked
     server.client().put_board("b", items=ITEMS, length=4, settle=0)
     crowd = Crowd([server.address])
     try:

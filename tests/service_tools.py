@@ -93,12 +93,13 @@ class Local:
 
     def __init__(self, worker, clocks, service):
         self.worker, self.clocks, self.looks = worker, clocks, 0
+        self.headers = {}  # of all that is asked
         self._app = service.app()
         self.http = httpx.AsyncClient(transport=httpx.ASGITransport(app=self._app), base_url="http://127.0.0.1")
 
     async def ask(self, method, path, body=None, code=200, params=None, headers=None, content=b""):
         address = f"/v1/{path}?{urllib.parse.urlencode(params)}" if params else f"/v1/{path}"
-        sent = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
+        sent = [(name.lower().encode(), value.encode()) for name, value in (self.headers | (headers or {})).items()]
         content = content.encode() if isinstance(content, str) else content
         if body is not None:
             sent.append((b"content-type", b"application/json"))

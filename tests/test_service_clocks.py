@@ -246,7 +246,7 @@ async def test_keys_and_secrets_do_not_end_by_a_clock_that_jumps(url):
         text, key = make_key(["admin"], None, clocks.wall, clocks.wall + 86_400.0)
         with contextlib.closing(open_store(url)) as store:
             store.add_key(key)
-        local.http.headers["authorization"] = f"Bearer {text}"
+        local.headers["authorization"] = f"Bearer {text}"
         await until(lambda: local.worker.keys)
         clocks.pass_time(7_200)
         await minute(local)

@@ -230,7 +230,9 @@ def test_a_report_of_a_part_says_so(results, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("share", [0.02, pytest.param(0.3, marks=pytest.mark.slow)])
-def test_any_part_of_a_run_gives_a_report(results, tmp_path, share):
+def test_any_part_of_a_run_gives_a_report(results, tmp_path, share, monkeypatch):
+    for kind in ("curves", "rates"):
+        monkeypatch.setattr(figures, kind, once_a_kind(getattr(figures, kind)))
     store = CellStore(tmp_path)
     store.folder.mkdir()
     jobs = expand(find_studies([]), Plan(2, quick=True))

@@ -263,7 +263,7 @@ class Server:
         for client in self.clients:
             client.close()
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=120)
 
 
 def received(content):

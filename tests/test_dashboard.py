@@ -773,7 +773,7 @@ def test_the_page_lives_keeps_what_is_chosen_and_survives_the_server(own):
         fill_more(client, 30, liked)
         expect(impressions).to_have_text("150")
         expect(page.locator("#list-rows .text").first).to_have_text(liked, use_inner_text=False)
-        assert page.evaluate(IN_VIEW) == kept
+        wait_until(lambda: page.evaluate(IN_VIEW) == kept)
         page.locator("#band-rows button").first.click()
         expect(page.locator("#end")).to_have_value("150")
         page.locator("#start").fill("7")

@@ -869,6 +869,7 @@ class WithField(sr.learners()["Random"]):
     view = 3
 
 
+@pytest.mark.interpreted
 def test_learners_without_a_view_give_none():
     assert sr.simulate(WithField, [0.1, 0.2], length=1, horizon=10, seeds=[1]).views == (None,)
     assert sr.simulate("CascadeTS", [0.1, 0.2], length=1, horizon=10, seeds=[1, 2]).views == (None, None)

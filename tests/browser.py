@@ -74,7 +74,10 @@ def opened(
     """
     with _in_its_loop():
         context = _browser(returning).new_context(
-            viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", offline=offline
+            viewport={"width": width, "height": 900},
+            color_scheme="dark" if dark else "light",
+            reduced_motion="reduce",  # what moves is drawn anew all the time
+            offline=offline,
         )
         try:
             page = context.new_page()

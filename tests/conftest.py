@@ -6,7 +6,9 @@ import fcntl
 import gc
 import inspect
 import os
+import pathlib
 import sys
+import tempfile
 
 import pytest
 from hypothesis import settings
@@ -55,6 +57,18 @@ def pytest_pyfunc_call(pyfuncitem):
         return None
     asyncio.run(pyfuncitem.obj(**arguments))
     return True
+
+
+@pytest.fixture(scope="session")
+def database():
+    """A PostgreSQL server of this process. It runs as another user, to whom pytest's folder is closed by each run
+    that begins meanwhile: it has a folder elsewhere."""
+    from test_stores import Database
+
+    with tempfile.TemporaryDirectory(prefix="steadyrank-") as folder:
+        found = Database(pathlib.Path(folder))
+        yield found
+        found.server.cleanup()
 
 
 @pytest.fixture(autouse=True)

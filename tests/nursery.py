@@ -37,6 +37,9 @@ class Forked:
             raise subprocess.TimeoutExpired(str(self.pid), timeout)
         return self.returncode
 
+    def kill(self):
+        self.send_signal(signal.SIGKILL)
+
     def send_signal(self, number):
         if self.poll() is None:
             os.kill(self.pid, number)

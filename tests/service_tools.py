@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 
 import httpx
@@ -60,20 +61,52 @@ def wait_until(condition, seconds=120.0):
         time.sleep(0.005)
 
 
+async def asked(app, method, address, headers=(), body=b""):
+    """Code and content of an answer, asked for as a server does: clients take twice as long as all of the service."""
+    path, _, query = urllib.parse.quote(address, safe="%/?:@!$&'()*+,;=~").partition("?")
+    scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "scheme": "http", "root_path": ""}
+    scope |= {"method": method, "path": urllib.parse.unquote(path), "raw_path": path.encode()}
+    scope |= {"query_string": query.encode(), "server": ("127.0.0.1", None), "client": ("127.0.0.1", 123)}
+    scope["headers"] = [(b"host", b"127.0.0.1"), (b"content-length", b"%d" % len(body)), *headers]
+    messages, parts, ended = [{"type": "http.request", "body": body}], [], asyncio.Event()
+
+    async def receive():
+        if messages:
+            return messages.pop()
+        await ended.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        if message["type"] == "http.response.start":
+            parts.append(message["status"])
+        else:
+            parts.append(message.get("body", b""))
+            if not message.get("more_body"):
+                ended.set()
+
+    await app(scope, receive, send)
+    return parts[0], b"".join(parts[1:])
+
+
 class Local:
     """A service inside this process."""
 
     def __init__(self, worker, clocks, service):
         self.worker, self.clocks, self.looks = worker, clocks, 0
-        transport = httpx.ASGITransport(app=service.app())
-        self.http = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
+        self.headers = {}  # of all that is asked
+        self._app = service.app()
+        self.http = httpx.AsyncClient(transport=httpx.ASGITransport(app=self._app), base_url="http://127.0.0.1")
 
-    async def ask(self, method, path, body=None, code=200, **options):
+    async def ask(self, method, path, body=None, code=200, params=None, headers=None, content=b""):
+        address = f"/v1/{path}?{urllib.parse.urlencode(params)}" if params else f"/v1/{path}"
+        sent = [(name.lower().encode(), value.encode()) for name, value in (self.headers | (headers or {})).items()]
+        content = content.encode() if isinstance(content, str) else content
         if body is not None:
-            options["json"] = body
-        answer = await self.http.request(method, f"/v1/{path}", **options)
-        assert answer.status_code == code, (answer.status_code, answer.text)
-        return answer.json()
+            sent.append((b"content-type", b"application/json"))
+            content = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        found, said = await asked(self._app, method, address, sent, content)
+        assert found == code, (found, said.decode())
+        return json.loads(said)
 
     async def board(self, name="b", **settings):
         return await self.ask("PUT", f"boards/{name}", {"items": ITEMS, "length": 4, **settings})
@@ -230,7 +263,7 @@ class Server:
         for client in self.clients:
             client.close()
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=120)
 
 
 def received(content):

@@ -119,6 +119,12 @@ def shop(tmp_path, package):
         yield shop
 
 
+IN_VIEW = """(places) => new Promise((done) => {
+  const seen = ([entry]) => entry.isIntersecting && setTimeout(done, 400);
+  new IntersectionObserver(seen, { threshold: 0.5 }).observe(document.querySelectorAll("li")[places - 1]);
+})"""
+
+
 @contextlib.contextmanager
 def visited(address, returning=False):
     with browser.opened(address, 800, offline=False, returning=returning) as (page, errors):
@@ -127,9 +133,9 @@ def visited(address, returning=False):
 
 
 def seen(page, places):
-    """Scroll so that these places are in view, and stay there for longer than a look takes."""
+    """Scroll so that these places are in view, and stay there for longer than a look takes, by the page's time."""
     page.evaluate(f"scrollTo(0, {400 * (places - 2)})")
-    page.wait_for_timeout(1_500)
+    page.evaluate(IN_VIEW, places)
 
 
 @browser.needed

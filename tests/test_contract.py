@@ -516,11 +516,10 @@ def write_package(folder: pathlib.Path, first: int, obey: bool) -> None:
 
 
 def test_a_users_own_learner_outside_the_package(tmp_path, monkeypatch):
-    """One file in a package of the user's own: checked, simulated, and an edit takes effect in this process."""
+    """One file in a package of the user's own: simulated, and an edit takes effect in this process."""
     monkeypatch.syspath_prepend(str(tmp_path))
     write_package(tmp_path, first=3, obey=False)
     module = importlib.import_module("mine.stubborn")
-    check_learner(module.Stubborn)
     attraction = np.linspace(0.05, 0.9, 10)
     before = sr.simulate(module.Stubborn, attraction, length=1, horizon=200, seeds=[0]).final[0]
     write_package(tmp_path, first=9, obey=True)

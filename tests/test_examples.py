@@ -87,7 +87,7 @@ def notebooks():
     return module
 
 
-@pytest.mark.parametrize("name", [pytest.param("own-learner", marks=pytest.mark.interpreted), "audit", "shadow-week"])
+@pytest.mark.parametrize("name", [pytest.param("own-learner", marks=pytest.mark.slow), "audit", "shadow-week"])
 def test_a_notebook_shows_what_is_kept_in_it(name):
     """Every digit and table; of a figure, that there is one."""
 

@@ -34,20 +34,13 @@ from steadyrank.service.worker.recovery import rebuild
 from steadyrank.service.worker.replicas import MOST_AGE, Replicas
 from steadyrank.service.worker.worker import Worker
 from test_service_direct import ODD
-from test_stores import Crowd, Database, counted
+from test_stores import Crowd, counted
 
 KILLS = int(os.environ.get("STEADYRANK_KILLS", "2"))
 PARTITIONS = 4
 BOARDS = [next(f"b{k}" for k in range(100) if partition_of(f"b{k}", PARTITIONS) == p) for p in range(PARTITIONS)]
 CREATED = events.encode(events.Created(events.Config(length=2), ["x", "y", "z"]))
 SETTLED = events.encode(events.Settled(0))
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory):
-    found = Database(tmp_path_factory.mktemp("postgres"))
-    yield found
-    found.server.cleanup()
 
 
 @pytest.fixture
@@ -167,12 +160,11 @@ def test_who_stops_in_the_middle_of_writing_keeps_nobody_waiting_for_long(url):
         fences = one.take_partitions(1, 99)
         with pytest.raises(Unavailable, match="idle-in-transaction"), one._db.transaction():  # noqa: PT012
             one._take_numbers(0, 1)
-            begin = time.monotonic()
-            other.beat(2, "there", "there:1", 60.0)
+            other.beat(2, "there", "there:1", 600.0)
             assert other.take_partitions(2, 99) == {1: 2, 2: 2, 3: 2}
-            wait_until(lambda: other.take_partitions(2, 99) == {0: 2}, 10.0)
-            assert time.monotonic() - begin < 5.0
+            wait_until(lambda: other.take_partitions(2, 99) == {0: 2})
             one._db.read("SELECT 1")
+        assert sql._STUCK < 1_000 * LEASE
         assert fences == dict.fromkeys(range(PARTITIONS), 1)
         assert other.head(0) == 0  # nothing was written
 
@@ -201,6 +193,13 @@ def owner_port(url, board):
     """The port of the worker that owns a board."""
     query = "SELECT heads.partition, workers.address FROM heads JOIN workers ON workers.id = heads.owner"
     return int(dict(rows(url, query))[partition_of(board, PARTITIONS)].rpartition(":")[2])
+
+
+def lease(url, server, change="0"):
+    """Seconds for which others take a worker for alive, once they are changed by some."""
+    change = f"UPDATE workers SET until = until + ({change}) WHERE address LIKE '%:{server.port}' RETURNING until"
+    left = rows(url, f"WITH lease AS ({change}) SELECT MAX(until) - EXTRACT(EPOCH FROM clock_timestamp()) FROM lease")
+    return float(left[0][0])
 
 
 def exported(server, board):
@@ -242,14 +241,11 @@ def test_workers_that_are_killed_or_paused_lose_nothing_and_count_nothing_twice(
                 os.kill(victim.process.pid, signal.SIGSTOP)
             begin = time.monotonic()
 
-            codes, listed = set(), []
+            left, codes = lease(url, victim), set()
 
-            def served(client=client, lost=lost, codes=codes, listed=listed):
-                """Answered; lists come from a copy meanwhile."""
+            def served(client=client, lost=lost, codes=codes):
                 try:
-                    shown = client.rank(lost)
-                    listed.append(time.monotonic())
-                    return client.feedback(lost, shown.impression, clicked=None)
+                    return client.feedback(lost, client.rank(lost).impression, clicked=None)
                 except ConnectionError:
                     return False
                 except sr.Refused as refusal:
@@ -257,11 +253,8 @@ def test_workers_that_are_killed_or_paused_lose_nothing_and_count_nothing_twice(
                     return False
 
             wait_until(served, 60.0)
-            gap = time.monotonic() - begin
+            assert time.monotonic() - begin > left - 0.1, "nobody else answers while the victim may be alive"
             assert codes <= {503}
-            assert gap > LEASE / 2
-            assert listed[0] < begin + 5.0
-            assert gap < 20.0  # five seconds on a machine with nothing else to do
             if turn % 2 == 0:
                 victim.start()
                 victim.wait()
@@ -494,20 +487,23 @@ def test_lists_go_on_while_their_owner_is_dead_and_can_be_answered_later(url, tm
     owner = next(server for server in servers if server.port == owner_port(url, board))
     client = next(server for server in servers if server is not owner).client(tries=1)
     shown = [client.rank(board)]
+
+    def listed():
+        with contextlib.suppress(sr.Refused):
+            shown.append(client.rank(board))
+        return len(shown) > 5
+
     os.kill(owner.process.pid, number)
-    begin = time.monotonic()
     try:
-        while shares(url) != [PARTITIONS]:
-            with contextlib.suppress(sr.Refused):
-                shown.append(client.rank(board))
-                if len(shown) == 2:
-                    first = time.monotonic() - begin
-        assert first < LEASE
-        wait_until(lambda: shares(url) == [PARTITIONS], 60.0)
+        lease(url, owner, "3600")  # however slow this machine is: nobody takes the board before the lists are there
+        wait_until(listed)
+        assert shares(url) == [PARTITIONS // 2] * 2
+        lease(url, owner, "-3600")
+        wait_until(lambda: listed() and shares(url) == [PARTITIONS])
         patient = next(server for server in servers if server is not owner).client()
         for one in shown:
             assert patient.feedback(board, one.impression, clicked=None) == "learnt"
-        assert patient.board(board)["answers"] == len(shown) > 2
+        assert patient.board(board)["answers"] == len(shown)
     finally:
         if number == signal.SIGSTOP:
             os.kill(owner.process.pid, signal.SIGCONT)

@@ -7,14 +7,13 @@ both are turned by hand, or, in servers that are processes, by a file.
 import asyncio
 import contextlib
 import pathlib
-import subprocess
-import sys
 import threading
 import urllib.request
 
 import pytest
 
 from service_tools import ITEMS, Clocks, Server, replayed, serving, sql, until, wait_until
+from steadyrank.cli import main
 from steadyrank.core.contract import ANYONE
 from steadyrank.service.alerts.watcher import Watcher
 from steadyrank.service.board import events
@@ -25,16 +24,8 @@ from steadyrank.service.storage.sql_store import SqlStore
 from steadyrank.service.worker import impression_ids
 from steadyrank.service.worker.transfer import compact
 from test_service_faults import blind
-from test_stores import Database
 
 YEAR = 365 * 86_400.0
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory):
-    found = Database(tmp_path_factory.mktemp("postgres"))
-    yield found
-    found.server.cleanup()
 
 
 @pytest.fixture
@@ -255,7 +246,7 @@ async def test_keys_and_secrets_do_not_end_by_a_clock_that_jumps(url):
         text, key = make_key(["admin"], None, clocks.wall, clocks.wall + 86_400.0)
         with contextlib.closing(open_store(url)) as store:
             store.add_key(key)
-        local.http.headers["authorization"] = f"Bearer {text}"
+        local.headers["authorization"] = f"Bearer {text}"
         await until(lambda: local.worker.keys)
         clocks.pass_time(7_200)
         await minute(local)
@@ -430,7 +421,7 @@ def turn(tmp_path, monkeypatch):
     return turn
 
 
-def test_a_server_whose_clock_jumps_a_year_and_back_goes_on_over_a_restart(url, tmp_path, turn):
+def test_a_server_whose_clock_jumps_a_year_and_back_goes_on_over_a_restart(url, tmp_path, turn, capsys):
     """A process: what it gives out, stores and says by a clock that is turned under it."""
     server = Server(url, tmp_path / "log").wait()
     client = server.client()
@@ -467,7 +458,5 @@ def test_a_server_whose_clock_jumps_a_year_and_back_goes_on_over_a_restart(url, 
     assert server.stop() == 0
     assert shown_to(url) == [0, 1, 0, 0, 1, 0, 1, 0, 1, 0, 1, 2]
     assert "a clock is wrong" in (tmp_path / "log").read_text()
-    compacted = subprocess.run(
-        [sys.executable, "-m", "steadyrank.cli", "compact", "--store", url], capture_output=True, text=True
-    )
-    assert compacted.stdout == "nothing to do\n"
+    assert main(["compact", "--store", url]) == 0
+    assert capsys.readouterr().out == "nothing to do\n"

@@ -19,19 +19,13 @@ from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.http import collection_routes
 from steadyrank.service.storage import open_store
+from steadyrank.service.worker import worker as worker_module
 from steadyrank.service.worker.recovery import from_start
 from steadyrank.service.worker.transfer import bring_in, compact, export, read_board
-from test_stores import KILLS, Crowd, Database, counted
+from test_stores import KILLS, Crowd, counted
 
 DOCS = [f"d{k}" for k in range(12)]
 LIKED = {"d7": 0.7, "d4": 0.4}
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory):
-    found = Database(tmp_path_factory.mktemp("postgres"))
-    yield found
-    found.server.cleanup()
 
 
 @pytest.fixture
@@ -101,7 +95,7 @@ async def test_whoever_folds_its_log_has_the_same_bytes(url, monkeypatch, large)
         await visits(local, 20, seed=1)
         digest = local.digest("shop")
         assert replayed(url, "shop") == digest
-        with contextlib.closing(open_store(url)) as store:
+        with contextlib.closing(open_store(url)) as store, store.reading():
             number = local.worker.boards["shop"].number
             snapshots = store.snapshots(number)
             assert snapshots
@@ -152,6 +146,20 @@ async def test_answers_do_not_wait_for_who_looks_at_all_queries(url, monkeypatch
             (query,) = [told] if name == "query" else told["queries"]
             assert query["visits"] == 30
         assert (await local.ask("POST", "collections/shop/query", {"query": "query 0"}))["visits"] == 60
+
+
+async def test_a_snapshot_that_is_under_way_is_there_before_a_query_in_it_is_forgotten(url, monkeypatch):
+    slow, save = threading.Event(), worker_module.save
+    monkeypatch.setattr(worker_module, "SNAPSHOT_EVERY", 50)
+    monkeypatch.setattr(worker_module, "save", lambda *arguments: slow.wait(60) and save(*arguments))
+    async with serving(url) as local:
+        await collection(local, keep_queries=True)
+        await visits(local, 60)
+        forgetting = asyncio.create_task(local.ask("POST", "collections/shop/forget", {"query": "query 1"}))
+        assert not (await asyncio.wait([forgetting], timeout=1.0))[0]
+        slow.set()
+        await forgetting
+        assert replayed(url, "shop") == local.digest("shop")
 
 
 async def test_settings_that_change_what_is_learnt_fold_the_log_again(url):

@@ -12,6 +12,7 @@ import threading
 import pytest
 
 import browser
+from shared_folder import shared_folder
 
 ROOT = pathlib.Path(__file__).parent.parent
 ASKS = re.compile(r"<(?:script|img|iframe|source|video|audio)\b[^>]*\bsrc=[\"']?(?:https?:)?//", re.IGNORECASE)
@@ -20,12 +21,14 @@ LINKS = re.compile(r"<link\b[^>]*\bhref=[\"']?(?:https?:)?//[^>]*>", re.IGNORECA
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder]
-    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    return folder
+    with shared_folder(tmp_path_factory, "site") as folder:
+        if not (folder / "built").exists():
+            command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder / "pages"]
+            environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
+            assert done.returncode == 0, done.stderr
+            (folder / "built").touch()
+    return folder / "pages"
 
 
 def test_the_site_has_every_page_and_asks_nobody_else(site):

@@ -80,21 +80,21 @@ class World:
 
 
 def several(t):
-    """Other items are liked every 200 rounds, more tastes than can be stored, then the first one again."""
-    liked = np.arange(K) // 3 == t // 200 % 8
+    """Other items are liked every 150 rounds, more tastes than can be stored, then the first one again."""
+    liked = np.arange(K) // 3 == t // 150 % 8
     return np.where(liked, 0.9, 0.03)
 
 
 @pytest.mark.parametrize(
     ("tastes", "rounds", "opened", "forgets", "options"),
     [
-        (lambda t: CALM if t < 1000 else 0.1 * CALM[::-1], 1400, 2, 11, {"window": 10, "looks": "learn"}),
+        (lambda t: CALM if t < 600 else 0.1 * CALM[::-1], 1000, 2, 11, {"window": 10, "looks": "learn"}),
         (lambda t: CALM, 700, 1, 0, {"window": 10, "looks": "positions"}),
-        (lambda t: CALM if t % 700 < 400 else 0.1 * CALM[::-1], 1800, 2, 11, {"window": 10}),
-        (several, 2000, 7, 0, {"window": 7, "caution": 0.9}),
+        (lambda t: CALM if t % 700 < 400 else 0.1 * CALM[::-1], 1200, 2, 11, {"window": 10}),
+        (several, 1500, 7, 0, {"window": 7, "caution": 0.9}),
         (lambda t: CALM if t < 400 else 0.02 * CALM, 900, 2, 3, {"window": 25, "caution": 0.0}),
         (lambda t: CALM * 0.2, 600, 1, 0, {}),
-        (lambda t: np.where(CALM > 0.4, 0.0, CALM) if t < 200 else CALM, 1500, 1, 11, {"window": 10, "revisit": 0.2}),
+        (lambda t: np.where(CALM > 0.4, 0.0, CALM) if t < 200 else CALM, 1000, 1, 11, {"window": 10, "revisit": 0.2}),
         (lambda t: CALM, 700, 1, 11, {"window": 10, "looks": "positions", "revisit": 0.2}),
     ],
 )
@@ -869,6 +869,7 @@ class WithField(sr.learners()["Random"]):
     view = 3
 
 
+@pytest.mark.interpreted
 def test_learners_without_a_view_give_none():
     assert sr.simulate(WithField, [0.1, 0.2], length=1, horizon=10, seeds=[1]).views == (None,)
     assert sr.simulate("CascadeTS", [0.1, 0.2], length=1, horizon=10, seeds=[1, 2]).views == (None, None)

@@ -59,13 +59,6 @@ class Database:
         return self.server.start()
 
 
-@pytest.fixture(scope="module")
-def database(tmp_path_factory):
-    found = Database(tmp_path_factory.mktemp("postgres"))
-    yield found
-    found.server.cleanup()
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request, tmp_path):
     if request.param == "sqlite":
@@ -114,6 +107,11 @@ class Crowd:
     def asked(self, client, rng):
         return client.rank(self.board)
 
+    def wait_for_more(self, count):
+        """Until so many more answers are acknowledged."""
+        wanted = len(self.acknowledged) + count
+        wait_until(lambda: len(self.acknowledged) >= wanted)
+
     def end(self):
         self._end.set()
         for work in self._work:
@@ -138,15 +136,12 @@ def counted(url, board="b"):
 
 def test_a_server_killed_under_load_loses_nothing_and_counts_nothing_twice(url, tmp_path):
     server = Server(url, tmp_path / "log", program=AS_USERS).wait()
+    server.program = None  # those after it are forked
     server.client().put_board("b", items=ITEMS, length=4, settle=0)
     crowd = Crowd([server.address])
     try:
         for _ in range(KILLS):
-            before = len(crowd.acknowledged)
-            end = time.monotonic() + 60
-            while len(crowd.acknowledged) < before + 40:
-                assert time.monotonic() < end, server.log.read_text()[-2000:]
-                time.sleep(0.01)
+            crowd.wait_for_more(40)
             server.kill()
             server.start()
             server.wait()
@@ -172,12 +167,9 @@ def test_a_database_that_goes_away_is_waited_for(database, tmp_path):
     crowd = Crowd([server.address])
     try:
         for _ in range(2):
-            before = len(crowd.acknowledged)
-            while len(crowd.acknowledged) < before + 40:
-                time.sleep(0.01)
+            crowd.wait_for_more(40)
             database.stop()
-            time.sleep(1.0)
-            assert not server.ready()
+            wait_until(lambda: not server.ready())
             database.start()
             server.wait()
     finally:
@@ -245,10 +237,10 @@ def test_workers_on_one_database_agree(database, tmp_path):
     clients[0].put_board("b", items=ITEMS, length=4, settle=0)
     wait_until(lambda: all(client.boards() for client in clients))
     crowd = Crowd([server.address for server in servers], threads=6)
-    time.sleep(4.0)
+    crowd.wait_for_more(200)
     clients[1].add_items("b", ["another"])
     clients[2].put_board("b", learner="CascadeTS")
-    time.sleep(2.0)
+    crowd.wait_for_more(100)
     clients[0].retire_item("b", ITEMS[0])
     crowd.end()
     wait_until(lambda: len({str(client.state("b")) for client in clients}) == 1)
@@ -256,15 +248,11 @@ def test_workers_on_one_database_agree(database, tmp_path):
     assert state["board"]["answers"] == len(crowd.acknowledged)
     assert state["board"]["learner"] == "CascadeTS"
     assert not crowd.refused
-    lags = []
-    for i in range(20):
+    for i in range(6):
         shown = clients[i % 3].rank("b")
         before = clients[(i + 1) % 3].board("b")["answers"]
         clients[i % 3].feedback("b", shown.impression, clicked=None)
-        begin = time.monotonic()
         wait_until(lambda i=i, before=before: clients[(i + 1) % 3].board("b")["answers"] > before)
-        lags.append(time.monotonic() - begin)
-    assert sorted(lags)[10] < 1.0, lags  # the median: a machine may be busy with other work
     for server in servers:
         assert server.stop() == 0
     assert replayed(url)

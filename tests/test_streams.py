@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -31,7 +30,6 @@ from steadyrank.streams.ingest import Ingest, Metrics
 from steadyrank.streams.kafka import KafkaTopic
 from steadyrank.streams.redis import RedisSink, RedisStream
 from steadyrank.streams.stream import Message, read_address
-from test_stores import Database
 
 KILLS = int(os.environ.get("STEADYRANK_KILLS", "2"))
 BOARD = {"items": ITEMS, "length": 4, "settle": 0, "count_unanswered": False}
@@ -80,12 +78,12 @@ def db(redis_port):
 
 @pytest.fixture
 def start():
-    """Starts commands as processes of their own, which end with the test."""
+    """Starts commands as processes of their own, beside a server; they end with the test."""
     processes = []
 
     def started(command, stream, server, *options):
-        words = [sys.executable, "-m", "steadyrank.cli", command, stream, "--server", server.address, *options]
-        processes.append(subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        words = [command, stream, "--server", server.address, *map(str, options)]
+        processes.append(Server.nursery.fork(words, dict(os.environ), os.devnull))
         return processes[-1]
 
     yield started
@@ -365,44 +363,40 @@ def test_kills_of_the_reader_lose_nothing_and_double_nothing(server, url, db, re
     assert replayed(url)
 
 
-def test_any_worker_takes_messages_of_all_boards(tmp_path):
+def test_any_worker_takes_messages_of_all_boards(database, tmp_path):
     """Two workers of a PostgreSQL, each with boards of its own: one request, all kinds, an outcome each."""
-    database = Database(tmp_path)
-    try:
-        url = database.fresh()
-        one = Server(url, tmp_path / "log1").wait()
-        boards = [f"b{k}" for k in range(12)]
-        for name in boards:
-            one.client().put_board(name, **BOARD)
-        other = Server(url, tmp_path / "log2").wait()
-        client, owners = one.client(), one.client()
+    url = database.fresh()
+    one = Server(url, tmp_path / "log1").wait()
+    boards = [f"b{k}" for k in range(12)]
+    for name in boards:
+        one.client().put_board(name, **BOARD)
+    other = Server(url, tmp_path / "log2").wait()
+    client, owners = one.client(), one.client()
 
-        def moved():
-            return 0 < sum(here(one, name) for name in boards) < len(boards)
+    def moved():
+        return 0 < sum(here(one, name) for name in boards) < len(boards)
 
-        wait_until(moved)
-        rows = []
-        for name in boards:
-            list_ = owners.rank(name)
-            rows.append({"board": name, "impression": list_.impression, "clicked": list_.items[0]})
-            rows.append(shown("x", clicked=ITEMS[0]) | {"board": name})
-            rows.append({"query_id": f"q {name}", "application": name, "query_response_hit_ids": ITEMS[:3]})
-            rows.append({"query_id": f"q {name}", "action_name": "click", "object_id": ITEMS[1]})
-        outcomes = dict.fromkeys(range(len(rows)))
-        while waiting := [k for k, outcome in outcomes.items() if outcome is None]:
-            for k, row in zip(
-                waiting, client.ingest([rows[k] for k in waiting], [("s/0", k) for k in waiting]), strict=True
-            ):
-                assert row["code"] == 200 or row["again"], row
-                outcomes[k] = row.get("outcome")
-        assert set(outcomes.values()) <= {"learnt", "duplicate", "taken"}
-        for server in (one, other):
-            assert [server.client().board(name)["answers"] for name in boards] == [3] * len(boards)
-        client.close()
-        one.stop()
-        other.stop()
-    finally:
-        database.server.cleanup()
+    wait_until(moved)
+    rows = []
+    for name in boards:
+        list_ = owners.rank(name)
+        rows.append({"board": name, "impression": list_.impression, "clicked": list_.items[0]})
+        rows.append(shown("x", clicked=ITEMS[0]) | {"board": name})
+        rows.append({"query_id": f"q {name}", "application": name, "query_response_hit_ids": ITEMS[:3]})
+        rows.append({"query_id": f"q {name}", "action_name": "click", "object_id": ITEMS[1]})
+    outcomes = dict.fromkeys(range(len(rows)))
+    while waiting := [k for k, outcome in outcomes.items() if outcome is None]:
+        for k, row in zip(
+            waiting, client.ingest([rows[k] for k in waiting], [("s/0", k) for k in waiting]), strict=True
+        ):
+            assert row["code"] == 200 or row["again"], row
+            outcomes[k] = row.get("outcome")
+    assert set(outcomes.values()) <= {"learnt", "duplicate", "taken"}
+    for server in (one, other):
+        assert [server.client().board(name)["answers"] for name in boards] == [3] * len(boards)
+    client.close()
+    one.stop()
+    other.stop()
 
 
 def here(server, name):

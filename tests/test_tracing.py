@@ -16,7 +16,6 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from service_tools import ITEMS, Server, serving, until, wait_until
 from steadyrank.service import tracing
 from steadyrank.service.http.app import Service
-from test_stores import Database
 
 TRACE, SPAN = 0x0AF7651916CD43DD8448EB211C80319C, 0xB7AD6B7169203331
 PARENT = f"00-{TRACE:032x}-{SPAN:016x}-01"
@@ -109,11 +108,9 @@ def collecting():
         server.server_close()
 
 
-def test_a_trace_goes_on_at_the_worker_that_owns_the_board(tmp_path, monkeypatch):
+def test_a_trace_goes_on_at_the_worker_that_owns_the_board(database, tmp_path, monkeypatch):
     """Two workers as processes, which send their traces over OTLP: one trace, and the owner's request below ours."""
-    database = Database(tmp_path)
-    with collecting() as collector, contextlib.ExitStack() as stack:
-        stack.callback(database.server.cleanup)
+    with collecting() as collector:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_port}")
         monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
         url = database.fresh()

@@ -41,6 +41,7 @@ async def forget(worker: Worker, session: BoardSession, query: int) -> Forgotten
     now = 1 + int(worker.chance.integers(2**ID_BITS - 1))
     was_known = await worker.write_event(session, events.QueryForgotten(query, now)) == "done"
     await asyncio.sleep(_OTHERS)
+    await worker.finish_snapshots(session)  # one of before would be stored with the query after those that have it
     changed, at, head = 0, 0, await writer.run_chore(lambda store: store.head(number % store.partitions))
     while at < head:
         at, some = await writer.run_chore(functools.partial(_rewrite, number, at, head, query, now))
@@ -84,6 +85,9 @@ def renamed(event: AnyEvent, query: int, now: int) -> AnyEvent | None:
 def _rename_in_snapshots(store: SqlStore, number: int, name: str, query: int, now: int) -> None:
     """Write snapshots anew that know the query."""
     for seq in store.snapshots(number):
-        board = Board.restore(store.snapshot(number, seq) or b"", f"snapshot {seq} of board {name!r}")
+        content = store.snapshot(number, seq)
+        if content is None:  # a later one has just taken its place
+            continue
+        board = Board.restore(content, f"snapshot {seq} of board {name!r}")
         if board.rename_query(query, now):
             store.replace_snapshot(number, seq, snapshot.pack(*board.keep()))

@@ -454,7 +454,7 @@ class Worker:
                 _no_snapshot(session, error)
                 return
             board.events_kept = board.events
-            self.spawn(self._snapshot(session, seq, kept))
+            self._save(session, seq, kept)
 
     def _kept(self, session: BoardSession, board: Board, seq: int, keeping: "asyncio.Future[Kept]") -> None:
         """What a thread copied of a board, meanwhile no event was begun, becomes a snapshot."""
@@ -465,7 +465,7 @@ class Worker:
         if error is not None:
             _no_snapshot(session, error)
         elif self.ready:  # else it ends, and all boards are saved
-            self.spawn(self._snapshot(session, seq, keeping.result()))
+            self._save(session, seq, keeping.result())
 
     def cut_off(self) -> None:
         """This worker was away for so long that the log was shortened meanwhile: begin again."""
@@ -504,7 +504,17 @@ class Worker:
         if session.parked is None:
             async with self._inbox.hold_events():
                 seq, kept = session.applied, session.board.keep()
-            await self._snapshot(session, seq, kept)
+            self._save(session, seq, kept)
+
+    def _save(self, session: BoardSession, seq: int, kept: Kept) -> None:
+        saving = self.spawn(self._snapshot(session, seq, kept))
+        session.saving.add(saving)
+        saving.add_done_callback(session.saving.discard)
+
+    async def finish_snapshots(self, session: BoardSession) -> None:
+        """Wait until what was read or copied of a board is in place: no fold and no snapshot of it is under way."""
+        while under_way := [*session.saving, *filter(None, [session.refolding])]:
+            await asyncio.wait(under_way)
 
     async def _snapshot(self, session: BoardSession, seq: int, kept: Kept) -> None:
         try:

@@ -12,7 +12,7 @@ from ..core.compiling.intrinsics import addresses
 from ..core.contract import KIND, NOTE_EXTRA, SILENCE, Problem, Visit, memory, view_of
 from ..core.discovery import find_class, make
 from ..core.dispatch import call_count_answer, call_end_window, call_outcome, call_rank, call_rank_at, call_update
-from ..core.refusals import Refused
+from ..core.refusals import Refused, not_text
 from ..core.rounds import offers
 from ..core.segments import REST, SEGMENT, segment_at
 from ..core.settings import real, whole
@@ -176,7 +176,8 @@ class LearnerState:
     def slot(self, item: str) -> int:
         """The slot of an item, retired or not."""
         if item not in self.slots:
-            raise Refused(422, f"unknown item {item!r}")
+            known = f"unknown item {item!r:.80}"
+            raise Refused(422, known if isinstance(item, str) else f"{known}: a name is text, {not_text(item)}")
         return self.slots[item]
 
     def items_at(self, ranking: Iterable[int]) -> list[str]:

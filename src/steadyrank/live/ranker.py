@@ -15,7 +15,7 @@ from ..core.compiling.announcing import announcing
 from ..core.contract import ANYONE, NOTE_EXTRA, Visit
 from ..core.files import replacing
 from ..core.memory_limit import MOST_BYTES
-from ..core.refusals import Refused
+from ..core.refusals import Refused, not_text
 from ..core.settings import real, whole
 from ..core.views import GuardView, View
 from . import answers, snapshot
@@ -361,6 +361,8 @@ class Ranker:
 
     def _learn_one(self, items: Sequence[str], answer: Any, value: float = 0.0) -> None:
         self._check_list(items)
+        if isinstance(answer, int):
+            raise Refused(422, f"an answer is an item's name, None, or a bit a place, {not_text(answer)}")
         given = (
             answers.Given(item=answer) if answer is None or isinstance(answer, str) else answers.Given(clicks=answer)
         )

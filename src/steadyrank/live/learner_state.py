@@ -1,5 +1,6 @@
 """A board's items and its learner's memory: a fold over events in their order, which reads no clock."""
 
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,7 @@ from .widening import restored, widen
 
 MOST_ITEMS = 10_000_000
 _NOBODY = "no item may be shown: all of them, or all candidates, are retired"
+_compiling = threading.Lock()
 _NOTHING: Floats = np.zeros((0, 0))
 
 
@@ -414,8 +416,10 @@ class LearnerState:
     def _compiled_window(self) -> Callable[..., Any]:
         """What the learner does at the end of a window."""
         if self._end_window is None:
-            with announcing(f"what {self.learner_class.__name__} does now and then"):
-                self._end_window = call_end_window.bind(self.learner, Visit(1, features=self.unknown))
+            with _compiling:  # in one thread: another waits for it, and says nothing of its own
+                if self._end_window is None:
+                    with announcing(f"what {self.learner_class.__name__} does now and then"):
+                        self._end_window = call_end_window.bind(self.learner, Visit(1, features=self.unknown))
         return self._end_window
 
     def compile(self) -> None:

@@ -29,6 +29,8 @@ from .outcomes import WITH_ANSWER, Goal, Told, amount_of, number_of, with_goal
 from .ruled_list import RuledLists
 from .rules import Rules
 
+_AHEAD = 10  # list with which a thread begins to compile what the learner first does some dozens of lists later
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -155,6 +157,8 @@ class Ranker:
                 ruled = self._ruled.rank(kept, visit, candidates, size, self._rng)
                 ranking, note, unkept = ruled.ranking, ruled.note, ruled.unkept
             number = self._show(visit, ranking, note)
+            if visit.t == _AHEAD:
+                threading.Thread(target=state.compile, name="steadyrank-compile").start()
             return Shown(number, tuple(state.items_at(ranking.tolist())), tuple(unkept))
 
     def _resolve_candidates(self, candidates: Sequence[str], unknown: Unknown) -> Sequence[str]:
@@ -391,7 +395,7 @@ class Ranker:
             self._impressions.settle(self._delays[0].due(now))
 
     def compile(self) -> None:
-        """Compile now what is else compiled when it is first needed, some dozens of answers later."""
+        """Compile now what a thread else compiles from the tenth list on, since it is needed some dozens later."""
         with self._lock:
             self._learner_state.compile()
 

@@ -192,7 +192,7 @@ def _observed(ranker: "Ranker", rows: Sequence[dict[str, Any]], slots: dict[str,
 
 
 def _suspect(ranker: "Ranker", rows: "Sequence[Row]") -> Any:
-    """Which lists are of clients who are not heard by now, or of rounds outside of the trusted regime."""
+    """Which lists are of clients who are left out by now, or of rounds outside of the trusted regime."""
     import numpy as np
 
     from ..core.views import bands

@@ -133,7 +133,7 @@ class LearnerState:
         assert self.outcomes is not None
         before = self.outcomes.worth(t, slot)
         told = self.outcomes.add(t, slot, number, amount, clicked)
-        if told in ("learnt", "unheard"):
+        if told in ("learnt", "ignored"):
             self.gate.outcome(slot, t, self.outcomes.now, before, self.outcomes.worth(t, slot))
         return told
 

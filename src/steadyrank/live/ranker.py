@@ -61,7 +61,7 @@ class Ranker:
     impression can no longer be answered. `settle`: seconds that answers wait so that they enter the learner in the
     order in which the lists were shown (default with a lifetime: as long as that; without one, answers are learnt
     from at once). `count_unanswered`: an expired impression without an answer counts as looked at in full with no
-    click, as far as answers vouch for it (docs/live.md). `most_open`: impressions remembered, the latest.
+    click, as far as answers confirm it (docs/live.md). `most_open`: impressions remembered, the latest.
     `new_share`: most places that added items take while they are new. `features`: what may be known of items and
     visits (`FeatureSpace`); `items` may then map names to features. `segments`: categories of visits, each with lists
     of its own. `clock` gives seconds; only differences count. Randomness comes from `seed` alone.
@@ -109,6 +109,11 @@ class Ranker:
         self._clock = clock
         self._delays = self._make_delays()
         self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        state, rounds = self._learner_state, self._impressions.rounds
+        items = f"{int(np.count_nonzero(state.active[: len(state.names)])):,} items"
+        return f"<Ranker of {items}: lists of {state.length} by {state.learner_class.__name__}, {rounds:,} shown>"
 
     def _make_delays(self) -> tuple[DelayQueue, ...]:
         """Until answers are learnt from, and until it is too late for them."""
@@ -265,7 +270,7 @@ class Ranker:
 
         `kind`: any word; "return" takes off what was reported before. `id`: names this outcome of this click, so that
         it counts once however often it is reported; another value under it is refused with code 409. Outcomes may
-        come in any order, before the answer as well: "learnt", or "waiting" for the answer, "unheard" if a guard kept
+        come in any order, before the answer as well: "learnt", or "waiting" for the answer, "ignored" if a guard kept
         the visit from the learner, or "duplicate". Of an impression that is forgotten (`most_open`) they are refused
         with code 410, of one answered without this click with 409.
         """

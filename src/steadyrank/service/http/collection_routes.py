@@ -166,7 +166,7 @@ _Alarms: TypeAlias = list[AlarmOut]
 
 
 class CollectionStateOut(Schema):
-    """A collection, the engine's first places, its busiest queries, and who is not heard.
+    """A collection, the engine's first places, its busiest queries, and who is left out.
 
     `strength`: how many looks at an item its place counts for; `score`: how much a standard deviation of the engine's
     score moves the logit of what an item attracts; `attention`: the chance that each place of a list is looked at.
@@ -194,7 +194,7 @@ class CollectionWatchOut(Schema):
     event: int
     open: int
     events: int
-    edge: int
+    first_event: int
     lag: int
     stale: bool
     first_round: int

@@ -7,6 +7,7 @@ import io
 import json
 import pathlib
 import re
+import runpy
 import shlex
 import sys
 import tomllib
@@ -190,6 +191,15 @@ def test_every_page_is_named_where_readers_start(start):
     links = re.findall(r"\]\(([^)#]*)", without_code(start.read_text()))
     linked = {(start.parent / target).resolve() for target in links if "://" not in target}
     assert {page.name for page in PAGES if page.stem not in ("README", "index")} <= {page.name for page in linked}
+
+
+def test_no_page_takes_much_longer_than_ten_minutes():
+    """A page that does is two pages. The bibliography is a list to look things up in."""
+    namespace = runpy.run_path(str(ROOT / "docs" / "readability.py"))
+    for page in PAGES:
+        text, tables = namespace["prose"](page.read_text(encoding="utf-8"))
+        words = len(namespace["_WORD"].findall(text + tables))
+        assert words < 2_100 or page.stem in ("bibliography", "audit", "audit-method"), f"{page.name}: {words} words"
 
 
 def test_every_route_and_setting_of_the_service_is_explained():

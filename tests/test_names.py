@@ -1,6 +1,7 @@
 """Names are text: numbers are refused with the text to write. In files of lists a whole number is its text."""
 
 import json
+import sys
 
 import numpy as np
 import polars as pl
@@ -76,11 +77,13 @@ def test_files_read_whole_numbers_as_their_text(tmp_path, kind):
     assert [items for _, items, _, _ in whole_lists(log, 0)] == [["1", "2", "3"]] * 30
 
 
-def test_lists_to_compare_may_have_whole_numbers(tmp_path, capsys):
+def test_lists_to_compare_may_have_whole_numbers(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)  # where people watch, they see how far it is
     for client, ok in ((7, True), ("7", True), (7.5, False), (True, False)):
         rows = [{"items": [1, 2], "clicked": None, "client": client}] * 3
         (tmp_path / "lists.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         code = main(["compare-rankers", str(tmp_path / "lists.jsonl"), "--learner", "Random"])
         said = capsys.readouterr()
         assert (code == 0) == ok
+        assert ("3/3" in said.err) == ok
         assert ("ours, most often" in said.out) if ok else (f"not {client!r}" in said.err)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..click_logs.formats.fields import opened
+from ..core.progress import Progress
 from .choices import need_report, parse_choice
 from .logs import add_options, board_of, given_options, read_log, whole_lists
 
@@ -168,6 +169,7 @@ def _observed(ranker: "Ranker", rows: Sequence[dict[str, Any]], slots: dict[str,
 
     clients: dict[str, int] = {}
     observed = []
+    progress = Progress(len(rows), "comparing", sys.stderr) if sys.stderr.isatty() else None
     for number, row in enumerate(rows, 1):
         client = row.get("client")
         sender = -1 if client is None else clients.setdefault(str(client), len(clients))
@@ -188,6 +190,10 @@ def _observed(ranker: "Ranker", rows: Sequence[dict[str, Any]], slots: dict[str,
         shown = [slots[item] for item in row["items"]]
         chances = row.get("propensities") or (), row.get("marginals") or ()
         observed.append(Row(shown, ours, answer.positions, answer.examined, *chances, sender))
+        if progress:
+            progress.step()
+    if progress:
+        progress.close()
     return observed
 
 

@@ -11,7 +11,7 @@ users who have changed their mind, no clicks tell. So the losses to both kinds o
 the best list for both loses at least. Beside that bound is what SteadyRank loses to either in 6,000 such rounds.
 
 `hidden`: so many hidden clicks on the best item keep it out of the lists of any learner with this honest regret
-(docs/steadyrank-proofs.md). Beside the least that each learner loses by the proof is what it loses.
+(docs/hidden-clicks.md). Beside the least that each learner loses by the proof is what it loses.
 """
 
 import argparse

@@ -28,12 +28,33 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 _EVERYWHERE = [
     *("confluent-kafka==2.6.0", "crawler-user-agents==1.60", "msgspec==0.19.0", "polars==2.1.0"),
     *("opentelemetry-exporter-otlp-proto-http==1.30.0", "opentelemetry-sdk==1.30.0", "prometheus-client==0.21.0"),
-    *("psycopg==3.2.0", "redis==5.2.0", "starlette==0.46.0", "uvicorn==0.34.0", "uvloop==0.21.0"),
+    *("redis==5.2.0", "starlette==0.46.0", "uvicorn==0.34.0", "uvloop==0.21.0"),
 ]
 LOWEST = {
-    "3.11": [*_EVERYWHERE, "httptools==0.6.0", "matplotlib==3.9.0", "numba==0.60.0", "numpy==2.0.0"],
-    "3.12": [*_EVERYWHERE, "httptools==0.6.1", "matplotlib==3.9.0", "numba==0.60.0", "numpy==2.0.0"],
-    "3.13": [*_EVERYWHERE, "httptools==0.6.2", "matplotlib==3.9.2", "numba==0.61.0", "numpy==2.1.0"],
+    "3.11": [
+        *_EVERYWHERE,
+        "httptools==0.6.0",
+        "matplotlib==3.9.0",
+        "numba==0.60.0",
+        "numpy==2.0.0",
+        "psycopg==3.2.1",
+    ],
+    "3.12": [
+        *_EVERYWHERE,
+        "httptools==0.6.1",
+        "matplotlib==3.9.0",
+        "numba==0.60.0",
+        "numpy==2.0.0",
+        "psycopg==3.2.1",
+    ],
+    "3.13": [
+        *_EVERYWHERE,
+        "httptools==0.6.2",
+        "matplotlib==3.9.2",
+        "numba==0.61.0",
+        "numpy==2.1.0",
+        "psycopg==3.2.2",
+    ],
 }
 UNTRIED = ("ray", "release", "dev")  # extras whose lowest versions are not tried
 

@@ -7,6 +7,7 @@ import io
 import json
 import pathlib
 import re
+import runpy
 import shlex
 import sys
 import tomllib
@@ -31,7 +32,7 @@ OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 def how(page, block):
     """Long blocks, loops that nothing else compiles, and classes of their own compiled, are for `make soak`."""
     own_loop = page.stem == "your-own-data" and "sr.simulate(" in block
-    if own_loop or page.stem in ("algorithms", "guards", "how-steadyrank-works"):
+    if own_loop or page.stem in ("readings", "guards", "how-steadyrank-works"):
         return pytest.mark.slow
     return pytest.mark.interpreted if "class " in block or page.stem in ("users", "outcomes") else []
 
@@ -86,12 +87,11 @@ def test_every_study_has_its_row():
 
 
 def test_every_setting_is_documented():
-    text = (ROOT / "docs" / "algorithms.md").read_text()
-    table = text[text.index("## Settings") : text.index("## Readings")]
+    table = (ROOT / "docs" / "learner-settings.md").read_text()
     for name, cls in sr.learners().items():
         for setting in settings_of(cls):
             rows = [line for line in table.splitlines() if re.match(rf"\| [^|]*`{setting}`", line)]
-            assert any(f"`{name}`" in row for row in rows), f"{name}.{setting} is not in docs/algorithms.md"
+            assert any(f"`{name}`" in row for row in rows), f"{name}.{setting} is not in docs/learner-settings.md"
     for page, classes in (("adversaries.md", sr.adversaries()), ("users.md", sr.users())):
         text = (ROOT / "docs" / page).read_text()
         for name, cls in classes.items():
@@ -193,20 +193,30 @@ def test_every_page_is_named_where_readers_start(start):
     assert {page.name for page in PAGES if page.stem not in ("README", "index")} <= {page.name for page in linked}
 
 
+def test_no_page_takes_much_longer_than_ten_minutes():
+    """A page that does is two pages. The bibliography is a list to look things up in."""
+    namespace = runpy.run_path(str(ROOT / "docs" / "readability.py"))
+    for page in PAGES:
+        text, tables = namespace["prose"](page.read_text(encoding="utf-8"))
+        words = len(namespace["_WORD"].findall(text + tables))
+        assert words < 2_100 or page.stem in ("bibliography", "audit", "audit-method"), f"{page.name}: {words} words"
+
+
 def test_every_route_and_setting_of_the_service_is_explained():
     from steadyrank.service.board.config import Config
     from steadyrank.service.http.routes import ROUTES
 
-    text = (ROOT / "docs" / "service-reference.md").read_text()
+    pages = ("service-reference", "collections-reference", "service-settings")
+    text = "".join((ROOT / "docs" / f"{page}.md").read_text() for page in pages)
     for route in ROUTES:
         row = next(
             (line for line in text.splitlines() if line.startswith("|") and f"{route.method} {route.path}`" in line),
             "",
         )
-        assert row, f"{route.method} {route.path} is not in docs/service-reference.md"
+        assert row, f"{route.method} {route.path} is in none of {pages}"
         assert route.scope in row or route.scope == "public", row
     for name in Config.__struct_fields__:
-        assert re.search(rf"^\| [^|]*`{name}`", text, re.MULTILINE), f"{name} is not in docs/service-reference.md"
+        assert re.search(rf"^\| [^|]*`{name}`", text, re.MULTILINE), f"{name} is in none of {pages}"
 
 
 def test_every_limit_of_the_server_is_explained_with_its_default():
@@ -431,7 +441,7 @@ def test_pages_agree_on_which_guard_is_the_default():
 
     here = {inspect.signature(each).parameters["guard"].default for each in (Ranker, simulate)}
     assert (here, Config().guard) == ({"Anyone"}, "ClientTrust")
-    pages = ("guards", "live", "service-reference")
+    pages = ("guards", "live", "service-settings")
     guards, live, service = ((ROOT / "docs" / f"{name}.md").read_text() for name in pages)
     assert "The default is `Anyone` in `sr.Ranker` and in simulations, and `ClientTrust` on boards" in guards
     assert 'Everybody\'s (`guard="Anyone"`), unless' in live

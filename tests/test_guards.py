@@ -183,7 +183,7 @@ def test_guards_of_a_ranker_hear_what_came_of_clicks():
     ranker.feedback(shown[1].id, clicked=items[1])
     assert heard() == [1, 1, 0]
     ranker.feedback(shown[2].id, clicked=items[2])
-    assert ranker.outcome(shown[2].id, items[2], 5.0, id="a") == "unheard"
+    assert ranker.outcome(shown[2].id, items[2], 5.0, id="a") == "ignored"
     assert ranker.outcome(shown[0].id, items[0], 7.0, id="c", kind="return") == "learnt"
     assert heard() == [0, 1, 0]
 

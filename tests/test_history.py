@@ -48,7 +48,7 @@ def test_logs_of_other_systems_are_learnt_from_once(server, send, board, rows):
     code, said = send(board, rows, "--dry-run")
     assert (code, counts(server, board)) == (0, {})
     assert f"Read as {board}" in said.out
-    assert "2 lists of 3 items, 1 with a click" in said.out
+    assert "2 lists, 1 with a click, of 3 items in all" in said.out
     code, said = send(board, rows, "--format", board)
     assert (code, said.out.splitlines()[-1]) == (0, "2 lists learnt from, 0 known before")
     found = {"a": (2, 0), "b": (1, 1), "c": (1, 0)}  # lists a, b clicked, c; and c, a
@@ -65,7 +65,7 @@ def test_lists_are_cut_sent_in_parts_and_chosen_by_board(server, send, monkeypat
     rows.append({"surface": "short", "items": list("aa"), "clicked": None})
     code, said = send("short", rows, "--board-column", "surface")
     assert (code, counts(server, "short")) == (0, {"a": (5, 0), "b": (5, 0)})
-    assert "5 lists of 2 items, 0 with a click, for board short; 1 left out" in said.out
+    assert "5 lists, 0 with a click, of 2 items in all, for board short; 1 left out" in said.out
     code, said = send("short", rows, "--board-column", "surface", "--of", "x")
     assert said.out.splitlines()[-1] == "0 lists learnt from, 5 known before"  # the same lists
     code, said = send("short", rows, "--board-column", "surface", "--of", "y")

@@ -72,6 +72,20 @@ def test_steadyrank_is_the_default_and_shows_its_view():
     assert sr.Ranker(ITEMS, 4, "CascadeTS").view() is None
 
 
+def test_lists_are_made_and_answered_while_a_thread_compiles_ahead(monkeypatch):
+    begun, go_on = threading.Event(), threading.Event()
+    monkeypatch.setattr(LearnerState, "compile", lambda state: begun.set() or go_on.wait(60))
+    ranker = sr.Ranker(["a", "b"], 1, "CascadeTS")
+    for _ in range(9):
+        ranker.rank()
+    assert not begun.is_set()
+    ranker.rank()
+    assert begun.wait(60)
+    shown = ranker.rank()
+    assert ranker.feedback(shown.id, clicked=None) == "learnt"
+    go_on.set()
+
+
 def test_nothing_is_left_to_compile_after_compile():
     ranker = sr.Ranker(ITEMS, 4)
     visit(ranker, np.random.default_rng(0), 2)

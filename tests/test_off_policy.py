@@ -200,7 +200,7 @@ def test_a_comparison_says_what_both_show_and_how_far_to_believe_it():
     assert (found.suspect, found.trusted.lists, found.whole.lists) == (1_500, 1_500, 3_000)
     assert not any(one.given for one in found.whole.estimates)
     assert found.says[0].startswith("Without propensities of the other ranker (cascade and position)")
-    assert found.says[-1].startswith("1500 of 3000 lists are suspect")
+    assert found.says[-1].startswith("1,500 of 3,000 lists are suspect: left out by the guard")
     few = [Row([0, 1], [2, 0], [], 2, (), (), -1)] * 5 + [Row([0, 1], [0, 1], [0], 1, (), (), -1)]
     found = compare(lists_of(few), np.zeros(6, np.bool_), names)
     assert found.whole.alike == pytest.approx(2 / 12)

@@ -210,15 +210,15 @@ def test_a_saved_ranker_goes_on_with_what_came_of_clicks(tmp_path):
 
 @pytest.mark.interpreted
 def test_what_a_guard_takes_back_takes_its_outcomes_along():
-    """The book alone: heard, taken back, and later outcomes of it unheard; those refused at once as well."""
+    """The book alone: heard, taken back, and later outcomes of it ignored; those refused at once as well."""
     told = []
     book = Outcomes(lambda *of: told.append(of))
     book.click(4, [7], True)
     book.click(5, [7], False)
     assert book.add(4, 7, 1, 3.0, True) == "learnt"
-    assert book.add(5, 7, 1, 3.0, True) == "unheard"
+    assert book.add(5, 7, 1, 3.0, True) == "ignored"
     book.forget(4, [6, 7])
-    assert book.add(4, 7, 2, 5.0, True) == "unheard"
+    assert book.add(4, 7, 2, 5.0, True) == "ignored"
     book.forget(4, [7])
     assert told == [(7, 4, 5, 0.0, 3.0), (7, 4, 5, 3.0, 0.0)]
 
@@ -238,7 +238,7 @@ def test_two_visits_of_one_round_count_what_came_of_their_clicks_once():
     kept.forget(4, [7])
     assert kept.add(4, 7, 2, 5.0, True) == "learnt"
     kept.forget(4, [7])
-    assert kept.add(4, 7, 3, 5.0, True) == "unheard"
+    assert kept.add(4, 7, 3, 5.0, True) == "ignored"
     assert told == [(7, 4, 4, 0.0, 3.0), (7, 4, 4, 3.0, 8.0), (7, 4, 4, 8.0, 0.0)]
 
 

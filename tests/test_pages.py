@@ -87,12 +87,20 @@ NOT_FROM_EVIDENCE = {
             "ten items against the best ten |",
             "bench/guards.py",
         ),
-        ("| people | forged | `ClientTrust` alone | and `ClickLimit` | and `Plausible` |", "bench/forged_clicks.py"),
+    ],
+    "guards-measured.md": [
         (
             "| 15 % of the visits false, spread | no guard | 10 identities | 100 | 600 | 2,000 | fresh each time |",
             "bench/guards.py",
         ),
         ("| | honest visits not learnt from | worth lost |", "bench/guards.py"),
+        ("| people | forged | `ClientTrust` alone | and `ClickLimit` | and `Plausible` |", "bench/forged_clicks.py"),
+    ],
+    "hidden-clicks.md": [
+        (
+            "| world | learner | r | clicks enough by the proof | lost at least | clicks that were hidden | lost |",
+            "bench/limits.py",
+        ),
     ],
     "live.md": [
         (
@@ -168,6 +176,8 @@ NOT_FROM_EVIDENCE = {
             "| attractions | attack | `CascadeUCB1` | `CascadeRAC` rho = 1 | 0.3 | 0.1 | best ratio |",
             "steadyrank simulate, one seed",
         ),
+    ],
+    "rivals-places.md": [
         ("| learner | rounds | ours | public code | ours, us | public, us |", "bench/place_learners.py"),
         ("| learner | rounds | ours | public code | ours, us | public, us |", "bench/place_learners.py"),
         (
@@ -198,10 +208,6 @@ NOT_FROM_EVIDENCE = {
         (
             "| world | `SteadyRank` | bound | without insurance | `Random` | `CascadeTS` with insurance 0.01 |",
             "bench/steadiness.py",
-        ),
-        (
-            "| world | learner | r | clicks enough by the proof | lost at least | clicks that were hidden | lost |",
-            "bench/limits.py",
         ),
     ],
     "users.md": [
@@ -268,7 +274,7 @@ def test_learners_are_those_that_were_measured(numbers):
 
 
 def test_steady_rank_has_the_least_regret_on_the_frontier(numbers):
-    """As docs/steadyrank-measured.md says: at every number of hidden clicks, in both worlds, at some price."""
+    """As docs/hidden-clicks.md says: at every number of hidden clicks, in both worlds, at some price."""
     cells = numbers.load_evidence()["frontier"]["cells"]
     for point in {(cell["profile"], cell["rate"]) for cell in cells}:
         here = [cell for cell in cells if (cell["profile"], cell["rate"]) == point]
@@ -276,7 +282,7 @@ def test_steady_rank_has_the_least_regret_on_the_frontier(numbers):
 
 
 def test_lists_recover_from_attacks_that_ended(numbers):
-    """As docs/steadyrank-measured.md says: at the price of boards but for one attack; without, not from `Demote`."""
+    """As docs/hidden-clicks.md says: at the price of boards but for one attack; without, not from `Demote`."""
     cells = numbers.load_evidence()["recovery"]["cells"]
     late = {(c["who"], c["profile"], c["adversary"], c["visits"]) for c in cells if c["lost"] > c["may"]}
     board = {cell for cell in late if "0.001" in cell[0]}

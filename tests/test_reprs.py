@@ -31,6 +31,13 @@ def found(log):
     return sr.audit(log)
 
 
+def test_a_ranker_says_what_it_ranks():
+    ranker = sr.Ranker(["a", "b", "c"], 2, "Random")
+    ranker.rank()
+    ranker.retire("a")
+    assert repr(ranker) == "<Ranker of 2 items: lists of 2 by Random, 1 shown>"
+
+
 class Tables(html.parser.HTMLParser):
     """Texts by the tag that they stand in."""
 

@@ -433,7 +433,7 @@ async def test_after_the_log_was_shortened_what_is_left_can_be_labelled(url):
             watched = await local.ask("GET", "boards/b/watch")
             count = sql(place, "SELECT COUNT(*), MIN(seq) FROM events")
             assert watched["events"] == count[0][0]
-            assert watched["edge"] == count[0][1]
+            assert watched["first_event"] == count[0][1]
             kept = open_store(place)
             assert rebuild(kept, number_of(kept), "b", kept.head()).digest() == digest
             kept.close()

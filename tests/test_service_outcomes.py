@@ -109,12 +109,12 @@ async def test_what_a_label_calls_fraud_brings_nothing(url):
         await local.ask("POST", "boards/b/labels", {"start": 1, "end": 2, "label": "fraud"})
         await until(lambda: sum(n for n, _ in sums(local).values()) == 1)
         await local.quiet()
-        assert (await report(local, shown[0], shown[0]["items"][0], 1.0, "more"))["outcome"] == "unheard"
+        assert (await report(local, shown[0], shown[0]["items"][0], 1.0, "more"))["outcome"] == "ignored"
         later = await local.rank()
         await local.ask("POST", "boards/b/labels", {"start": 1, "end": 4, "label": "fraud"})
         await until(lambda: not local.worker.boards["b"].board.stale)
         await local.answer(later, clicked=later["items"][0])
-        assert (await report(local, later, later["items"][0], 1.0, "x"))["outcome"] == "unheard"
+        assert (await report(local, later, later["items"][0], 1.0, "x"))["outcome"] == "ignored"
         digest = local.digest()
     assert replayed(url) == digest
 

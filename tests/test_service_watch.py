@@ -39,7 +39,7 @@ async def test_what_a_page_shows(url):
         assert watched["board"] == state["board"] == await local.ask("GET", "boards/b")
         assert watched["event"] == watched["events"] == 1 + 2 * 40 + 1 + 2
         assert (watched["open"], watched["lag"], watched["stale"]) == (2, 0, False)
-        assert (watched["edge"], watched["first_round"], watched["labels"]) == (1, 1, [])
+        assert (watched["first_event"], watched["first_round"], watched["labels"]) == (1, 1, [])
         assert watched["view"] == {key: state["view"][key] for key in watched["view"]}
         assert watched["saved"] == state["saved"]
         assert (state["saved"]["rounds"], state["saved"]["believed"]) == (0, [])

@@ -1,4 +1,4 @@
-"""Traces: one from the request over the commit to the fold, also where another worker owns the board."""
+"""Traces: one from the request over the commit to the board, also where another worker owns the board."""
 
 import contextlib
 import http.server
@@ -47,21 +47,21 @@ async def test_an_answer_is_one_trace_from_the_request_to_the_fold(tmp_path, spa
             assert answer.status_code == 200
             missing = await traced.get("/v1/boards/nothing")
             assert missing.status_code == 404
-        await until(lambda: len([span for span in spans() if span.name == "fold"]) == 2)
+        await until(lambda: len([span for span in spans() if span.name == "apply"]) == 2)
         mine = by_name(spans, trace=TRACE)
         request = mine["POST /v1/boards/{board}/feedback"]
-        assert mine.keys() == {request.name, "commit", "fold"}
+        assert mine.keys() == {request.name, "commit", "apply"}
         assert request.parent.span_id == SPAN
-        assert {mine[part].parent.span_id for part in ("commit", "fold")} == {request.context.span_id}
-        times = [request.start_time, mine["commit"].start_time, mine["commit"].end_time, mine["fold"].start_time]
-        assert [*times, mine["fold"].end_time, request.end_time] == sorted(
-            [*times, mine["fold"].end_time, request.end_time]
+        assert {mine[part].parent.span_id for part in ("commit", "apply")} == {request.context.span_id}
+        times = [request.start_time, mine["commit"].start_time, mine["commit"].end_time, mine["apply"].start_time]
+        assert [*times, mine["apply"].end_time, request.end_time] == sorted(
+            [*times, mine["apply"].end_time, request.end_time]
         )
         assert request.attributes["http.response.status_code"] == 200
         assert request.attributes["http.route"] == "/v1/boards/{board}/feedback"
         others = [span for span in spans() if span.context.trace_id != TRACE]
         assert {span.name for span in others} == {
-            "POST /v1/boards/{board}/rank", "commit", "fold", "GET /v1/boards/{board}"
+            "POST /v1/boards/{board}/rank", "commit", "apply", "GET /v1/boards/{board}"
         }  # fmt: skip
         assert not any("impression" in str(span.attributes) for span in spans())
 
@@ -138,7 +138,7 @@ def test_a_trace_goes_on_at_the_worker_that_owns_the_board(database, tmp_path, m
         first = below(SPAN.to_bytes(8))[answer]
         wait_until(lambda: below(first.span_id).keys() == {answer})
         owners = below(first.span_id)[answer]
-        wait_until(lambda: below(owners.span_id).keys() == {"commit", "fold"})
+        wait_until(lambda: below(owners.span_id).keys() == {"commit", "apply"})
         assert {span.trace_id for span in (first, owners, *below(owners.span_id).values())} == {TRACE.to_bytes(16)}
         for worker in workers:
             worker.stop()

@@ -90,7 +90,7 @@ def try_extras(folder: pathlib.Path, python: pathlib.Path, clean: dict[str, str]
         port = free.getsockname()[1]
     server = subprocess.Popen([steadyrank, "serve", "--port", str(port)], cwd=folder, env=clean)
     try:
-        for _ in range(600):
+        for _ in range(6_000):  # the learner is compiled first, which a busy machine takes minutes for
             try:
                 with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
                     print("serve:", answer.status)
@@ -98,7 +98,7 @@ def try_extras(folder: pathlib.Path, python: pathlib.Path, clean: dict[str, str]
             except OSError:
                 assert server.poll() is None, f"the server ended with {server.returncode}"
                 time.sleep(0.1)
-        raise SystemExit("the server was not ready within a minute")
+        raise SystemExit("the server was not ready within ten minutes")
     finally:
         server.terminate()
         server.wait(60)

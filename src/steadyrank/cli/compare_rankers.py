@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..click_logs.formats.fields import opened
+from ..core.progress import Progress
 from .choices import need_report, parse_choice
 from .logs import add_options, board_of, given_options, read_log, whole_lists
 
@@ -121,11 +122,19 @@ def _read(path: pathlib.Path) -> Iterator[dict[str, Any]]:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
+                row = _named(json.loads(line))
                 _check(row)
             except ValueError as error:
                 raise ValueError(f"{path}, line {number}: {error}") from None
             yield row
+
+
+def _named(row: Any) -> Any:
+    """A line with its whole numbers among items as text, as all files are read."""
+    if not isinstance(row, dict):
+        return row
+    lists = {name: row[name] for name in ("items", "candidates") if isinstance(row.get(name), list)}
+    return row | {name: [str(one) if type(one) is int else one for one in items] for name, items in lists.items()}
 
 
 def _check(row: Any) -> None:
@@ -133,6 +142,8 @@ def _check(row: Any) -> None:
         raise ValueError(f'a line is an object with "items", a list of names, not {row!r:.80}')
     if not all(isinstance(item, str) and item for item in row["items"]) or not row["items"]:
         raise ValueError(f"items must be names, at least one, not {row['items']!r:.80}")
+    if not isinstance(row.get("client"), str | int | None) or isinstance(row.get("client"), bool):
+        raise ValueError(f"client must be text, a whole number or null, not {row['client']!r:.80}")
     if unknown := sorted(row.keys() - {*_MEMBERS, *_IGNORED}):
         raise ValueError(f"{unknown[0]!r} is not known here: {', '.join(_MEMBERS)}")
     if "clicked" not in row and "clicks" not in row:
@@ -156,11 +167,12 @@ def _observed(ranker: "Ranker", rows: Sequence[dict[str, Any]], slots: dict[str,
     from ..comparison.ranker_comparison import Row
     from ..live import answers
 
-    clients: dict[Any, int] = {}
+    clients: dict[str, int] = {}
     observed = []
+    progress = Progress(len(rows), "comparing", sys.stderr) if sys.stderr.isatty() else None
     for number, row in enumerate(rows, 1):
         client = row.get("client")
-        sender = -1 if client is None else clients.setdefault(client, len(clients))
+        sender = -1 if client is None else clients.setdefault(str(client), len(clients))
         some = row.get("candidates")
         given = {name: row[name] for name in ("clicked", "clicks", "examined") if row.get(name) is not None}
         given |= {"clicked": None} if "clicks" not in given and "clicked" not in given else {}
@@ -178,11 +190,15 @@ def _observed(ranker: "Ranker", rows: Sequence[dict[str, Any]], slots: dict[str,
         shown = [slots[item] for item in row["items"]]
         chances = row.get("propensities") or (), row.get("marginals") or ()
         observed.append(Row(shown, ours, answer.positions, answer.examined, *chances, sender))
+        if progress:
+            progress.step()
+    if progress:
+        progress.close()
     return observed
 
 
 def _suspect(ranker: "Ranker", rows: "Sequence[Row]") -> Any:
-    """Which lists are of clients who are not heard by now, or of rounds outside of the trusted regime."""
+    """Which lists are of clients who are left out by now, or of rounds outside of the trusted regime."""
     import numpy as np
 
     from ..core.views import bands

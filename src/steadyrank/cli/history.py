@@ -78,7 +78,7 @@ def _run(options: argparse.Namespace) -> int:
         items = len(_items_of(rows))
         clicks = sum(any(row["clicks"]) for row in rows)
         left_out = int((log.board == which).sum()) - len(rows)
-        words = f"{len(rows):,} lists of {items:,} items, {clicks:,} with a click, for board {options.board}"
+        words = f"{len(rows):,} lists, {clicks:,} with a click, of {items:,} items in all, for board {options.board}"
         words += f"; {left_out:,} left out{LEFT_OUT}" if left_out else ""
         print("\n".join([*log.notes, *visits.notes, words]))
         if not options.dry_run:

@@ -142,13 +142,14 @@ def whole_lists(log: "ClickLog", board: int) -> Iterator[tuple[int, list[str], l
 
     Those that begin below the first place, or show an item twice, are left out. Reads the log again.
     """
+    from ..click_logs.cells import as_text
     from ..click_logs.rows import impression_blocks
 
     lists: dict[int, tuple[list[str], list[int], int]] = {}
     for block in impression_blocks(log.sources, log.columns, together=log.scattered):
-        ends, names, bits = block.shown.cumsum().tolist(), block.item.to_list(), block.bits.tolist()
+        ends, names, bits = block.shown.cumsum().tolist(), as_text(block.item).to_list(), block.bits.tolist()
         for row, start, end, size in zip(block.row.tolist(), [0, *ends], ends, block.size.tolist(), strict=False):
-            lists[row] = ([str(name) for name in names[start:end]], [int(bit) for bit in bits[start:end]], size)
+            lists[row] = (names[start:end], [int(bit) for bit in bits[start:end]], size)
     top = log.impressions.top
     for i, row in enumerate(log.row.tolist()):
         items, clicks, size = lists[row]
@@ -164,7 +165,11 @@ def lists_of(
     Those that begin below the first place, or show an item twice, are left out. `board`: None for lists of all of
     them; `kept`: bool[n], which to take.
     """
-    shown, items = log.impressions, [str(item) for item in log.items]
+    import polars as pl
+
+    from ..click_logs.cells import as_text
+
+    shown, items = log.impressions, as_text(pl.Series(log.items)).to_list()
     edges, numbers, bits = shown.first.tolist(), shown.item.tolist(), shown.bits.tolist()
     for i in range(shown.n):
         if board is not None and log.board[i] != board:

@@ -344,7 +344,7 @@ class Api:
     def outcome(
         self, board: str, impression: str, item: str, value: float, *, id: str, kind: str = "purchase"
     ) -> Steps[str]:
-        """Something came of a click, where value is the board's goal; learnt, waiting, unheard or duplicate.
+        """Something came of a click, where value is the board's goal; learnt, waiting, ignored or duplicate.
 
         `value`: at least 0, all of a board in one unit; `id`: counts once for a click; `kind`: any word, "return"
         takes off what was reported before. It needs a key with the scope feedback.
@@ -444,7 +444,7 @@ class Api:
         """Items with click rates and estimates, and the learner's own view.
 
         At most 10,000 items or `limit`; what is under "next" is what to give as `after` for more, None at the end.
-        `segment`: of those who are not heard, only who had visits of it.
+        `segment`: of the clients that are left out, only those who had visits of it.
         """
         return (
             yield from self._ask("GET", f"{_board(board)}/state{_query(after=after, limit=limit, segment=segment)}")

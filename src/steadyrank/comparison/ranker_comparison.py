@@ -195,8 +195,9 @@ def _caveats(whole: Part, trusted: Part | None, suspect: int) -> list[str]:
         )
     if suspect:
         caveats.append(
-            f"{suspect} of {whole.lists} lists are suspect: not heard by the guard, labelled as fraud, or of rounds "
-            "outside of the trusted regime." + (" Without them fewer than two are left." if trusted is None else "")
+            f"{suspect:,} of {whole.lists:,} lists are suspect: left out by the guard, labelled as fraud, or of "
+            "rounds outside of the trusted regime."
+            + (" Without them fewer than two are left." if trusted is None else "")
         )
     return caveats
 

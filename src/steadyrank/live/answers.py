@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from ..core.arrays import Bools
-from ..core.refusals import Refused
+from ..core.refusals import Refused, not_text
 from ..core.settings import whole
 
 Unknown: TypeAlias = Literal["refuse", "skip", "add"]
@@ -34,7 +34,11 @@ def fresh(candidates: Sequence[str], slots: dict[str, int]) -> list[str]:
     """Those that are no items, each once, in order."""
     if isinstance(candidates, str):
         raise Refused(422, f"candidates must be several names, not the text {candidates!r}")
-    return [item for item in dict.fromkeys(candidates) if item not in slots]
+    others = [item for item in dict.fromkeys(candidates) if item not in slots]
+    for item in others:
+        if not isinstance(item, str):
+            raise Refused(422, f"candidates are names, which are text, {not_text(item)}")
+    return others
 
 
 def without(candidates: Sequence[str], left_out: Sequence[str]) -> list[str]:
@@ -57,7 +61,7 @@ def refuse_text(items: Any) -> None:
 def check_item(item: Any) -> None:
     """Refuse what cannot name an item."""
     if not isinstance(item, str) or not item or len(item) > LONGEST_ITEM:
-        raise ValueError(f"an item is named by text of 1 to 500 characters, not {item!r}")
+        raise ValueError(f"an item is named by text of 1 to 500 characters, {not_text(item)}")
 
 
 LEFT_OUT: Any = object()  # nothing was said of which item was clicked; None: that there was none
@@ -110,7 +114,7 @@ class Given(NamedTuple):
         if self.item is not None:
             if not isinstance(self.item, str):
                 raise Refused(
-                    422, f"clicked must be the name of an item, which is text, or None, not {self.item!r:.80}"
+                    422, f"clicked must be the name of an item, which is text, or None, {not_text(self.item)}"
                 )
             if self.item not in items:
                 raise Refused(422, f"item {self.item!r:.80} was not shown")

@@ -1,5 +1,6 @@
 """A board's items and its learner's memory: a fold over events in their order, which reads no clock."""
 
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from ..core.compiling.intrinsics import addresses
 from ..core.contract import KIND, NOTE_EXTRA, SILENCE, Problem, Visit, memory, view_of
 from ..core.discovery import find_class, make
 from ..core.dispatch import call_count_answer, call_end_window, call_outcome, call_rank, call_rank_at, call_update
-from ..core.refusals import Refused
+from ..core.refusals import Refused, not_text
 from ..core.rounds import offers
 from ..core.segments import REST, SEGMENT, segment_at
 from ..core.settings import real, whole
@@ -28,6 +29,7 @@ from .widening import restored, widen
 
 MOST_ITEMS = 10_000_000
 _NOBODY = "no item may be shown: all of them, or all candidates, are retired"
+_compiling = threading.Lock()
 _NOTHING: Floats = np.zeros((0, 0))
 
 
@@ -131,7 +133,7 @@ class LearnerState:
         assert self.outcomes is not None
         before = self.outcomes.worth(t, slot)
         told = self.outcomes.add(t, slot, number, amount, clicked)
-        if told in ("learnt", "unheard"):
+        if told in ("learnt", "ignored"):
             self.gate.outcome(slot, t, self.outcomes.now, before, self.outcomes.worth(t, slot))
         return told
 
@@ -176,7 +178,8 @@ class LearnerState:
     def slot(self, item: str) -> int:
         """The slot of an item, retired or not."""
         if item not in self.slots:
-            raise Refused(422, f"unknown item {item!r}")
+            known = f"unknown item {item!r:.80}"
+            raise Refused(422, known if isinstance(item, str) else f"{known}: a name is text, {not_text(item)}")
         return self.slots[item]
 
     def items_at(self, ranking: Iterable[int]) -> list[str]:
@@ -413,8 +416,10 @@ class LearnerState:
     def _compiled_window(self) -> Callable[..., Any]:
         """What the learner does at the end of a window."""
         if self._end_window is None:
-            with announcing(f"what {self.learner_class.__name__} does now and then"):
-                self._end_window = call_end_window.bind(self.learner, Visit(1, features=self.unknown))
+            with _compiling:  # in one thread: another waits for it, and says nothing of its own
+                if self._end_window is None:
+                    with announcing(f"what {self.learner_class.__name__} does now and then"):
+                        self._end_window = call_end_window.bind(self.learner, Visit(1, features=self.unknown))
         return self._end_window
 
     def compile(self) -> None:

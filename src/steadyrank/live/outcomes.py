@@ -20,7 +20,7 @@ _MOST_OUTCOMES = 100  # of one click
 # of a click: not learnt from yet; it is not, for a guard or a label kept the visit from the learner. Above 0: the
 # learner knows it, of so many visits
 WAITS, UNHEARD = 0, -1
-Told: TypeAlias = Literal["learnt", "waiting", "unheard", "duplicate"]  # what became of an outcome
+Told: TypeAlias = Literal["learnt", "waiting", "ignored", "duplicate"]  # what became of an outcome
 Tell: TypeAlias = Callable[[int, int, int, float, float], None]  # the learner: item, round, now, before and after
 
 
@@ -106,7 +106,7 @@ class Outcomes:
         click.worth = sum(sorted(click.amounts.values()))  # the same in any order
         after = max(click.worth, 0.0)
         if click.state <= WAITS:
-            return "waiting" if click.state == WAITS else "unheard"
+            return "waiting" if click.state == WAITS else "ignored"
         if after != before:
             self.tell(item, t, self.now, before, after)
         return "learnt"

@@ -15,7 +15,7 @@ from ..core.compiling.announcing import announcing
 from ..core.contract import ANYONE, NOTE_EXTRA, Visit
 from ..core.files import replacing
 from ..core.memory_limit import MOST_BYTES
-from ..core.refusals import Refused
+from ..core.refusals import Refused, not_text
 from ..core.settings import real, whole
 from ..core.views import GuardView, View
 from . import answers, snapshot
@@ -28,6 +28,8 @@ from .learner_state import LearnerState, Standing
 from .outcomes import WITH_ANSWER, Goal, Told, amount_of, number_of, with_goal
 from .ruled_list import RuledLists
 from .rules import Rules
+
+_AHEAD = 10  # list with which a thread begins to compile what the learner first does some dozens of lists later
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Ranker:
     impression can no longer be answered. `settle`: seconds that answers wait so that they enter the learner in the
     order in which the lists were shown (default with a lifetime: as long as that; without one, answers are learnt
     from at once). `count_unanswered`: an expired impression without an answer counts as looked at in full with no
-    click, as far as answers vouch for it (docs/live.md). `most_open`: impressions remembered, the latest.
+    click, as far as answers confirm it (docs/live.md). `most_open`: impressions remembered, the latest.
     `new_share`: most places that added items take while they are new. `features`: what may be known of items and
     visits (`FeatureSpace`); `items` may then map names to features. `segments`: categories of visits, each with lists
     of its own. `clock` gives seconds; only differences count. Randomness comes from `seed` alone.
@@ -108,6 +110,11 @@ class Ranker:
         self._delays = self._make_delays()
         self._lock = threading.RLock()
 
+    def __repr__(self) -> str:
+        state, rounds = self._learner_state, self._impressions.rounds
+        items = f"{int(np.count_nonzero(state.active[: len(state.names)])):,} items"
+        return f"<Ranker of {items}: lists of {state.length} by {state.learner_class.__name__}, {rounds:,} shown>"
+
     def _make_delays(self) -> tuple[DelayQueue, ...]:
         """Until answers are learnt from, and until it is too late for them."""
         if self.lifetime is None or self.settle is None:
@@ -155,6 +162,8 @@ class Ranker:
                 ruled = self._ruled.rank(kept, visit, candidates, size, self._rng)
                 ranking, note, unkept = ruled.ranking, ruled.note, ruled.unkept
             number = self._show(visit, ranking, note)
+            if visit.t == _AHEAD:
+                threading.Thread(target=state.compile, name="steadyrank-compile").start()
             return Shown(number, tuple(state.items_at(ranking.tolist())), tuple(unkept))
 
     def _resolve_candidates(self, candidates: Sequence[str], unknown: Unknown) -> Sequence[str]:
@@ -261,7 +270,7 @@ class Ranker:
 
         `kind`: any word; "return" takes off what was reported before. `id`: names this outcome of this click, so that
         it counts once however often it is reported; another value under it is refused with code 409. Outcomes may
-        come in any order, before the answer as well: "learnt", or "waiting" for the answer, "unheard" if a guard kept
+        come in any order, before the answer as well: "learnt", or "waiting" for the answer, "ignored" if a guard kept
         the visit from the learner, or "duplicate". Of an impression that is forgotten (`most_open`) they are refused
         with code 410, of one answered without this click with 409.
         """
@@ -361,6 +370,8 @@ class Ranker:
 
     def _learn_one(self, items: Sequence[str], answer: Any, value: float = 0.0) -> None:
         self._check_list(items)
+        if isinstance(answer, int):
+            raise Refused(422, f"an answer is an item's name, None, or a bit a place, {not_text(answer)}")
         given = (
             answers.Given(item=answer) if answer is None or isinstance(answer, str) else answers.Given(clicks=answer)
         )
@@ -389,7 +400,7 @@ class Ranker:
             self._impressions.settle(self._delays[0].due(now))
 
     def compile(self) -> None:
-        """Compile now what is else compiled when it is first needed, some dozens of answers later."""
+        """Compile now what a thread else compiles from the tenth list on, since it is needed some dozens later."""
         with self._lock:
             self._learner_state.compile()
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from ..core.refusals import Refused
+from ..core.refusals import Refused, not_text
 from ..core.settings import closest, real, whole
 
 BOOST = 0.1, 10.0  # the least and the largest factor: beyond, `exclude` and `pins` say what is meant
@@ -127,8 +127,11 @@ _KINDS = ("pins", "exclude", "boosts", "groups", "include", "when_impossible")
 def _named(what: str, given: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
     if given is None:
         return []
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+    if not isinstance(given, Mapping):
         raise ValueError(f"{what} are given by name, not as {given!r:.80}")
+    for name in given:
+        if not isinstance(name, str):
+            raise ValueError(f"{what} are given by name, which is text, {not_text(name)}")
     most = MOST_SETS if what in ("groups", "include") else MOST_RULES
     if len(given) > most:
         raise ValueError(f"{what} may be at most {most}, not {len(given)}")
@@ -136,10 +139,12 @@ def _named(what: str, given: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
 
 
 def _items(what: str, given: Any) -> list[str]:
-    items = [] if isinstance(given, str) or not isinstance(given, Sequence) else list(given)
-    if not isinstance(given, Sequence) or isinstance(given, str) or not all(isinstance(item, str) for item in items):
+    if not isinstance(given, Sequence) or isinstance(given, str):
         raise ValueError(f"{what} must be several names of items, not {given!r:.80}")
-    return items
+    for item in given:
+        if not isinstance(item, str):
+            raise ValueError(f"{what} must be names of items, which are text, {not_text(item)}")
+    return list(given)
 
 
 def _members(what: str, given: Any, number: str, ways: Sequence[str]) -> tuple[Any, int]:

@@ -1,4 +1,4 @@
-"""Traces of requests, by OpenTelemetry: from the request over the commit to the fold, also at another worker.
+"""Traces of requests, by OpenTelemetry: from the request over the commit to the board, also at another worker.
 
 Off, and nothing of it imported, unless the environment says where traces go (`OTEL_EXPORTER_OTLP_ENDPOINT`).
 """

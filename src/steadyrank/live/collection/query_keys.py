@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Ints
-from ...core.refusals import Refused
+from ...core.refusals import Refused, not_text
 from ...core.settings import flag
 from .engine_scores import SCORE_BITS
 from .id_table import ID_BITS, ITEM_BITS
@@ -47,7 +47,7 @@ class QueryKeys:
     def query(self, query: Any) -> tuple[int, str]:
         """The id of a query, and the text that it has it for."""
         if not isinstance(query, str) or not 1 <= len(query) <= MOST_CHARACTERS:
-            raise Refused(422, f"a query is text of 1 to {MOST_CHARACTERS:,} characters, not {query!r:.80}")
+            raise Refused(422, f"a query is text of 1 to {MOST_CHARACTERS:,} characters, {not_text(query)}")
         text = folded(query) if self.fold else query
         return self._digest(text, _QUERY, ID_BITS), text
 

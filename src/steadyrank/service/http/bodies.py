@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, TypeVar
 import msgspec
 from starlette.types import Receive
 
-from ...core.refusals import Refused
+from ...core.refusals import Refused, not_text
 from ...core.settings import closest
 from ..board.config import COLLECTION_RANGES, RANGES, out_of_range
 
@@ -24,6 +24,7 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 _MISSING = re.compile(r"Object missing required field `(.*)`")
 _ENUM = re.compile(r"Invalid enum value ")
 _EXPECTED = re.compile(r"Expected `([\w| ]+)`, got `(\w+)`")
+_TEXT = re.compile(r"Expected `str( \| null)?`")
 _WORDS = {
     "str": "text",
     "int": "a whole number",
@@ -178,7 +179,7 @@ def explain(message: str, body: bytes, schema: Any = None, name: Callable[[str],
     value = _value_at(path, body)
     if (called in RANGES or called in COLLECTION_RANGES) and _BEYOND.match(what) and value is not _NOT_FOUND:
         return out_of_range(called, value)
-    wrong = "" if value is _NOT_FOUND else f", not {value!r:.80}"
+    wrong = "" if value is _NOT_FOUND else f", {not_text(value) if _TEXT.match(what) else f'not {value!r:.80}'}"
     if _ENUM.match(what):
         return f"{called} must be one of {', '.join(_choices(schema, path))}{wrong}"
     if expected := _EXPECTED.fullmatch(what):

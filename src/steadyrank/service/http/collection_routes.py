@@ -159,7 +159,7 @@ class PlaceOut(Schema):
 
 
 class CollectionStateOut(Schema):
-    """A collection, the engine's first places, its busiest queries, and who is not heard.
+    """A collection, the engine's first places, its busiest queries, and who is left out.
 
     `strength`: how many looks at an item its place counts for; `score`: how much a standard deviation of the engine's
     score moves the logit of what an item attracts; `attention`: the chance that each place of a list is looked at.
@@ -185,7 +185,7 @@ class CollectionWatchOut(CollectionStateOut):
 
     open: int
     events: int
-    edge: int
+    first_event: int
     lag: int
     stale: bool
     first_round: int

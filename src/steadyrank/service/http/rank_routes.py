@@ -159,7 +159,7 @@ class OutcomeIn(Schema, kw_only=True):
 
 
 class OutcomeOut(Schema):
-    """learnt; waiting for the answer; unheard: a guard or a label kept the visit from the learner; or duplicate."""
+    """learnt; waiting for the answer; ignored: a guard or a label kept the visit from the learner; or duplicate."""
 
     outcome: str
 

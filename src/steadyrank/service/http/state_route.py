@@ -104,7 +104,7 @@ class SegmentOut(Schema):
 
 
 class StateOut(Schema):
-    """A board, its items, the learner's own view where it has one, who is not heard, and what that saved.
+    """A board, its items, the learner's own view where it has one, who is left out, and what that saved.
 
     `features`: what these are worth, `segments`: each with its list; null on a board that has none.
     `items` and the estimates of regimes are of a page; `next`: what to give as `after` for the one that follows, null
@@ -129,7 +129,7 @@ def look_over(board: Board) -> tuple[Seen, SavedOut | None]:
 
 
 def describe_guard(board: Board, segment: str | None, most: int | None = None) -> GuardOut:
-    """Who is not heard: all, or so many; with a `segment`, those with visits of it, the most of these first."""
+    """Who is left out: all, or so many; with a `segment`, those with visits of it, the most of these first."""
     names, guard = board.learner_state.features.segments, summarize_guard(board)
     if segment is not None:
         if segment not in names:

@@ -109,10 +109,10 @@ class WatchOut(Schema):
     """A board as a page shows it.
 
     `event`: the latest one applied; `open`: impressions that can be answered now; `events`: how many of this board
-    the log holds, from number `edge` on; `lag`: how many in the store were not applied here yet; `stale`: the log is
-    being replayed; `first_round`: the first one that may be labelled; `list`: what users get now, from the top;
-    `diverging`: items whose click rate is outside of the interval of their estimate, by how far; `guard`: who is not
-    heard, the 50 with the most visits; `saved`: what people would have lost otherwise; `rules`:
+    the log holds, from number `first_event` on; `lag`: how many in the store were not applied here yet; `stale`: the
+    log is being replayed; `first_round`: the first one that may be labelled; `list`: what users get now, best first;
+    `diverging`: items whose click rate is outside of the interval of their estimate, by how far; `guard`: who is
+    left out, the 50 with the most visits; `saved`: what people would have lost otherwise; `rules`:
     what those of the board cost, null if it has none; `features`: what these are
     worth, the 12 strongest; `segments`: of each its list, null on a board without; `labels`: of rounds, and
     `client_labels`: of clients and cohorts.
@@ -122,7 +122,7 @@ class WatchOut(Schema):
     event: int
     open: int
     events: int
-    edge: int
+    first_event: int
     lag: int
     stale: bool
     first_round: int
@@ -159,7 +159,7 @@ async def label(call: Call, body: LabelIn) -> LabelOut:
 
 
 async def label_client(call: Call, body: ClientLabelIn) -> ClientLabelOut:
-    """Label a client or a cohort: fraud is not learnt from, honest is heard. The server replays the log meanwhile."""
+    """Label a client or a cohort: fraud is not learnt from, honest is. The server replays the log meanwhile."""
     session = call.worker.find_board(call.board)
     return _out_client(await reconfigure.label_client(call.worker, session, body.client, body.kind, body.label))
 
@@ -212,7 +212,7 @@ def progress(worker: Worker, session: BoardSession) -> dict[str, Any]:
         "event": session.applied,
         "open": count_open(board),
         "events": board.events - edge.events,
-        "edge": edge.seq + 1 if edge.seq else session.number,
+        "first_event": edge.seq + 1 if edge.seq else session.number,
         "lag": worker.lag(session),
         "stale": board.stale,
         "first_round": edge.first_round,

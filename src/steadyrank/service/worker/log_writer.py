@@ -158,7 +158,7 @@ class Inbox:
                 break
             line, _ = self._lines.popleft()
             if line.trace is not None:
-                tracing.note("fold", line.trace, self._begun)
+                tracing.note("apply", line.trace, self._begun)
             self._steps, self.applied[line.seq % self.partitions] = None, line.seq
             if line.waiting is not None and not line.waiting.done():
                 if isinstance(outcome, str):

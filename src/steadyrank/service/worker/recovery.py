@@ -226,7 +226,7 @@ def _begin(url: str, number: int, name: str, upto: int) -> tuple[SqlStore, Board
 def _chunk(store: SqlStore, after: int, upto: int, board: int) -> list[LogEntry]:
     with store.reading():
         if store.shortened(board) > after:
-            raise Unavailable("the log was shortened while it was folded again")
+            raise Unavailable("the log was shortened while it was replayed")
         return list(itertools.islice(store.entries(after, upto, board), _CHUNK))
 
 

@@ -494,7 +494,7 @@ class Worker:
                 self.cache.park_board(session.number, str(error))
                 return
             except Exception as error:
-                log.error("not folded again", extra={"fields": {"board": session.name, "why": str(error)}})
+                log.error("not replayed", extra={"fields": {"board": session.name, "why": str(error)}})
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, 30.0)
                 continue

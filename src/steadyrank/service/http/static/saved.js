@@ -22,7 +22,7 @@ export function showSaved({ saved, list, board }) {
 }
 
 function untold({ learner, segments }) {
-  return segments ? "Not told of boards with segments, whose regimes are each segment's own." : `${learner} does not tell regimes apart.`;
+  return segments ? "Not known of boards with segments, whose regimes are each segment's own." : `${learner} does not tell regimes apart.`;
 }
 
 function told({ rounds, people, lost }) {

@@ -72,24 +72,29 @@ async def test_outcomes_count_once_in_any_order_and_by_the_log(url):
         await report(local, second, two, 7, "order 2", 410)
 
 
+async def aims_at(local, goal):
+    await local.ask("PUT", "boards/b", {"goal": goal})
+    await until(lambda: local.worker.boards["b"].board.learner_state.aims_at_value == (goal == "value"))
+
+
 async def test_goals_change_and_the_log_is_folded_again(url):
-    """A board of clicks takes no outcomes; one of value does; and what it learnt is there when it has it again."""
+    """A board of clicks counts outcomes and keeps them: one of value learns them, those of before as well."""
     async with serving(url) as local:
         await local.board(settle=0)
         shown = await local.rank()
         await local.answer(shown, clicked=shown["items"][0])
-        assert "goal" in (await report(local, shown, shown["items"][0], 1.0, "a", 409))["message"]
-        await local.ask("PUT", "boards/b", {"goal": "value"})
-        await until(lambda: local.worker.boards["b"].board.learner_state.outcomes is not None)
+        assert (await report(local, shown, shown["items"][0], 1.0, "a"))["outcome"] == "counted"
+        assert (await report(local, shown, shown["items"][0], 1.0, "a"))["outcome"] == "duplicate"
+        assert (await local.ask("GET", "boards/b"))["outcomes"] == 1
+        await aims_at(local, "value")
+        assert sums(local) == {shown["items"][0]: (1, 1.0)}
         shown = await local.rank()
         await local.answer(shown, clicked=shown["items"][0])
         assert (await report(local, shown, shown["items"][0], 3.0, "a"))["outcome"] == "learnt"
         known = sums(local)
-        await local.ask("PUT", "boards/b", {"goal": "click"})
-        await until(lambda: local.worker.boards["b"].board.learner_state.outcomes is None)
-        await local.ask("PUT", "boards/b", {"goal": "value"})
-        await until(lambda: local.worker.boards["b"].board.learner_state.outcomes is not None)
-        assert sums(local) == known == {shown["items"][0]: (1, 3.0)}
+        await aims_at(local, "click")
+        await aims_at(local, "value")
+        assert sums(local) == known
         message = (await local.ask("PUT", "boards/b", {"learner": "CascadeTS"}, 422))["message"]
         assert "SteadyRank" in message
         message = (await local.ask("PUT", "boards/b", {"settings": {"goal": "value"}}, 422))["message"]

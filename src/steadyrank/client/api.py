@@ -345,7 +345,7 @@ class Api:
     def outcome(
         self, board: str, impression: str, item: str, value: float, *, id: str, kind: str = "purchase"
     ) -> Steps[str]:
-        """Something came of a click, where value is the board's goal; learnt, waiting, unheard or duplicate.
+        """Something came of a click; learnt, counted (where clicks are the goal), waiting, unheard or duplicate.
 
         `value`: at least 0, all of a board in one unit; `id`: counts once for a click; `kind`: any word, "return"
         takes off what was reported before. It needs a key with the scope feedback.

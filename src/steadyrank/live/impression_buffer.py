@@ -69,7 +69,7 @@ UNANSWERED = (OPEN, WITHHELD)
 MOST_KINDS = 8  # of cohorts on a board
 _FIRST_PLACES = 10_000  # positions of lists
 _NO_COHORTS: Mapping[str, int] = {}
-NO_OUTCOMES = "outcomes are learnt from where value is the goal: it is clicks here (goal)"
+NO_OUTCOMES = "a collection takes no outcomes: it learns clicks alone"
 _UNKNOWN: Floats = np.zeros(0)  # nothing is known of a visit
 
 
@@ -209,7 +209,7 @@ class ImpressionBuffer:
     ) -> None:
         """A list shown before any impression was learnt of: learnt from at once. Items not known yet are added.
 
-        `features`: what was known of the visit; `value`: of what came of the one click, if that is the goal.
+        `features`: what was known of the visit; `value`: of what came of the one click.
         """
         for item in items:
             if item not in self.learner_state.slots:

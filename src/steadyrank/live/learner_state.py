@@ -68,6 +68,8 @@ class LearnerState:
     `new_share`: most places of a list that items added later take while they are new, at least one.
     """
 
+    takes_outcomes = True
+
     def __init__(
         self,
         items: Iterable[str],
@@ -116,11 +118,17 @@ class LearnerState:
         update = call_count_answer if self._in_two else call_update
         self._update = update.bind(self.learner, Visit(1), ranking, note, self.active, 1)
         self._end_window: Callable[..., Any] | None = None  # compiled when it is first needed
-        self.outcomes: Outcomes | None = None  # where they are the goal
-        if self.settings.get("goal") == "value":
+        self.outcomes: Outcomes | None = None
+        if self.takes_outcomes:
+            self.outcomes = Outcomes(self._tell if self.aims_at_value else None)
+        if self.aims_at_value:
             self._outcome = call_outcome.bind(self.learner, 0, 1, 1, 0.0, 1.0)
-            self.outcomes = Outcomes(self._tell)
         self.guard_by(guards, shadow)
+
+    @property
+    def aims_at_value(self) -> bool:
+        """Whether lists are made for what comes of clicks, and the learner is told of it."""
+        return self.settings.get("goal") == "value"
 
     def _tell(self, slot: int, shown: int, now: int, before: float, after: float) -> None:
         """Tell the learner what came of a click."""
@@ -130,10 +138,10 @@ class LearnerState:
         """Something came of a click, as `Outcomes.add` has it; guards hear of it whether the learner does or not."""
         assert self.outcomes is not None
         before = self.outcomes.worth(t, slot)
-        told = self.outcomes.add(t, slot, number, amount, clicked)
-        if told in ("learnt", "unheard"):
+        became = self.outcomes.add(t, slot, number, amount, clicked)
+        if became not in ("waiting", "duplicate"):
             self.gate.outcome(slot, t, self.outcomes.now, before, self.outcomes.worth(t, slot))
-        return told
+        return became
 
     def guard_by(self, guards: Guarding, shadow: bool) -> None:
         """Other guards from now on, which know nobody yet."""
@@ -405,9 +413,8 @@ class LearnerState:
             self._compiled_window()(self.learner, visit)
         if self.outcomes is not None:
             clicked = ranking[:examined][clicks[:examined]].tolist()
-            self.outcomes.click(visit.t, clicked, not refused)
-            for slot in clicked:  # an outcome may have come before the answer
-                self.gate.outcome(slot, visit.t, visit.t, 0.0, self.outcomes.worth(visit.t, slot))
+            for slot, worth in self.outcomes.click(visit.t, clicked, not refused):
+                self.gate.outcome(slot, visit.t, visit.t, 0.0, worth)
         return not refused
 
     def _compiled_window(self) -> Callable[..., Any]:

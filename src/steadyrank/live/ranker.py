@@ -23,7 +23,7 @@ from .answers import Unknown, check_candidates, check_item, check_unknown, fresh
 from .board_memory import SMALL, memory_of, room_for
 from .features import NO_FEATURES, SEGMENT_NAME, FeatureSpace, Values, by_segment
 from .gate import OneGuard, guarding
-from .impression_buffer import NO_OUTCOMES, DelayQueue, ImpressionBuffer, Outcome
+from .impression_buffer import DelayQueue, ImpressionBuffer, Outcome
 from .learner_state import LearnerState, Standing
 from .outcomes import WITH_ANSWER, Goal, Told, amount_of, number_of, with_goal
 from .ruled_list import RuledLists
@@ -248,8 +248,6 @@ class Ranker:
             answer = given.to(items)
             if value is None:
                 return self._impressions.answer(shown, *answer)
-            if self._learner_state.outcomes is None:
-                raise Refused(409, NO_OUTCOMES)
             amount, number = amount_of(value, ""), number_of(id)
             slot = int(ranking[answers.only_click(answer)])
             outcome = self._impressions.answer(shown, *answer)
@@ -262,13 +260,12 @@ class Ranker:
         `kind`: any word; "return" takes off what was reported before. `id`: names this outcome of this click, so that
         it counts once however often it is reported; another value under it is refused with code 409. Outcomes may
         come in any order, before the answer as well: "learnt", or "waiting" for the answer, "unheard" if a guard kept
-        the visit from the learner, or "duplicate". Of an impression that is forgotten (`most_open`) they are refused
-        with code 410, of one answered without this click with 409.
+        the visit from the learner, "counted" where clicks are the goal, so that only guards are told, or "duplicate".
+        Of an impression that is forgotten (`most_open`) they are refused with code 410, of one answered without this
+        click with 409.
         """
         with self._lock:
             self._pass_time()
-            if self._learner_state.outcomes is None:
-                raise Refused(409, NO_OUTCOMES)
             if isinstance(shown, bool) or not isinstance(shown, int):
                 raise Refused(422, f"an impression's id is a whole number, not {shown!r}")
             amount, slot = amount_of(value, kind), self._learner_state.slot(item)
@@ -344,8 +341,8 @@ class Ranker:
     def learn(self, log: Iterable[tuple[Sequence[str], Any] | tuple[Sequence[str], Any, float]]) -> int:
         """Start from past clicks: pairs of the items shown, in order, and the answer; how many there were.
 
-        An answer is the item clicked, None for no click, or a bit a place. Items not known yet are added. Where value
-        is the goal, what came of the one click may come third, as for `outcome`.
+        An answer is the item clicked, None for no click, or a bit a place. Items not known yet are added. What came
+        of the one click may come third, as for `outcome`.
         """
         count = 0
         with self._lock:
@@ -368,8 +365,6 @@ class Ranker:
         amount = amount_of(value, "")
         if amount > 0.0:
             answers.only_click(said)
-            if self._learner_state.outcomes is None:
-                raise Refused(409, NO_OUTCOMES)
         self._check_room(sum(item not in self._learner_state.slots for item in items))
         self._impressions.past(items, *said, value=amount)
 

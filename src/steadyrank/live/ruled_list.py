@@ -182,7 +182,7 @@ class SlotRules:
 
 def check_boosts(state: LearnerState) -> None:
     """Refuse boosts where the learner does not say what they are factors on."""
-    name, valued = type(state.learner).__name__, state.outcomes is not None
+    name, valued = type(state.learner).__name__, state.aims_at_value
     if valued and not state.knows_worth:
         raise Refused(422, f"boosts need a learner that says what clicks are worth, which {name} does not")
     if not valued and estimates_at(state.learner, Visit(1), _NO_SLOTS) is None:
@@ -616,7 +616,7 @@ def rank_by_rules(
     preferred = source.see([own[place] for place in order])
     pinned = _pins_of(rules, state, some, base.size, unkept)
     source.see(list(pinned.values()))  # they are no candidates for other places
-    if rules.boosts and state.outcomes is None:
+    if rules.boosts and not state.aims_at_value:
         preferred = _boosted(source, preferred)
     choice = _Choice(source, list(pinned.values()), base.size - len(pinned))
     choice.take(preferred)
@@ -625,7 +625,7 @@ def rank_by_rules(
         choice.keep_includes(preferred)
     unkept += choice.unkept
     ranking = _arrange(rules, pinned, choice.chosen, order, unkept)
-    if state.outcomes is not None:
+    if state.aims_at_value:
         ranking = _by_value(choice, ranking, item_on_trial(state.learner, base.size, note))
     if ranking == own:
         return RuledList(base, note, [PINNED if p in pinned else FREE for p in range(base.size)], unkept)

@@ -151,7 +151,9 @@ class OutcomeIn(Schema, kw_only=True):
 
 
 class OutcomeOut(Schema):
-    """learnt; waiting for the answer; unheard: a guard or a label kept the visit from the learner; or duplicate."""
+    """learnt; counted, where clicks are the goal; waiting for the answer; unheard: a guard or a label kept the visit
+    from the learner; or duplicate.
+    """
 
     outcome: str
 
@@ -178,7 +180,7 @@ class OutcomesOut(Schema):
 class PastIn(AnswerIn, kw_only=True):
     """A list shown in the past, and what was clicked; `features`, `segment`: known of the visit, as for `rank`.
 
-    `value`: what came of the one click, where that is the goal.
+    `value`: what came of the one click.
     """
 
     items: list[str]

@@ -254,7 +254,7 @@ def _told_again(
 
 
 def check_outcome(worker: Worker, session: BoardSession, shown: ImpressionId) -> None:
-    """Refuse what came of a click where it is not the goal, or too late."""
+    """Refuse what came of a click in a collection, or too late."""
     if session.board.learner_state.outcomes is None:
         raise Refused(409, NO_OUTCOMES)
     days = session.board.config.outcome_days

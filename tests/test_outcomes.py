@@ -92,9 +92,12 @@ def test_past_clicks_and_lists_of_others_bring_what_came_of_them():
     assert sums(one)["fig"] == (0, 0.0)
     with pytest.raises(Refused, match=r"row 1 of the log.*one click"):
         one.learn([(["fig"], None, 3.0)])
-    seen = one.observe(["fig", "kiwi"], clicked="fig")
+    seen = one.observe(["fig", "kiwi"], clicked="fig", value=1.0)
     assert one.outcome(seen.id, "fig", 7.0, id="a") == "learnt"
-    assert sums(one)["fig"] == (1, 7.0)
+    assert sums(one)["fig"] == (1, 8.0)
+    for wrong in ({}, {"clicked": None}, {"clicks": [1, 1]}):
+        with pytest.raises(Refused, match="one click"):
+            one.observe(["fig", "kiwi"], **wrong, value=1.0)
 
 
 @pytest.mark.interpreted

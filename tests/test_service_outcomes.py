@@ -157,6 +157,35 @@ async def test_past_clicks_and_lists_of_others_bring_what_came_of_them(url):
     assert replayed(url) == digest
 
 
+async def test_streams_and_lists_of_others_bring_what_came_of_clicks(url):
+    """With a list, with its answer, as a message of its own: once each, and nothing of what is wrong is written."""
+    async with serving(url) as local:
+        await local.board(goal="value", settle=0)
+        one = {"id": "1", "items": ITEMS[:2], "clicked": ITEMS[0], "value": 7.0}
+        for outcome in ("learnt", "duplicate"):
+            assert (await local.ask("POST", "boards/b/observe", one))["outcome"] == outcome
+        for wrong in ({"value": -1.0}, {"clicked": None}, {"time": local.worker.clock() - 31 * DAY}):
+            code = 410 if "time" in wrong else 422
+            await local.ask("POST", "boards/b/observe", {**one, "id": "2", **wrong}, code)
+        assert local.worker.boards["b"].board.impressions.last == 1
+        shown = await local.rank()
+        head = {"board": "b", "impression": shown["impression"]}
+        item = shown["items"][0]
+        rows = [
+            {**head, "clicked": item, "value": 3.0},
+            {"board": "b", "id": "3", "items": ITEMS[:2], "clicked": ITEMS[1], "value": 2.0},
+            {**head, "item": item, "value": 5.0, "id": "order 1"},
+            {**head, "item": item, "value": 5.0},
+        ]
+        for expected in (["learnt", "learnt", "learnt", None], ["duplicate", "duplicate", "duplicate", None]):
+            done = (await local.ask("POST", "ingest", {"rows": rows}))["rows"]
+            assert [row["outcome"] for row in done] == expected
+            assert "id" in done[3]["message"]
+        assert sum(total for _, total in sums(local).values()) == 17.0
+        digest = local.digest()
+    assert replayed(url) == digest
+
+
 async def test_a_value_may_come_with_the_answer(url):
     """One request, two events, counted once each; what is refused leaves no answer behind."""
     async with serving(url) as local:

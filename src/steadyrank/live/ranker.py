@@ -186,12 +186,13 @@ class Ranker:
         client: int | None = None,
         candidates: Sequence[str] | None = None,
         features: Values | None = None,
+        value: float | None = None,
     ) -> Observed:
         """Learn from a list that another ranker showed, from the top, as from one of ours.
 
         The answer as for `feedback`; without one, `feedback` answers it by its id later. Items not known yet are
         added. `candidates`: what the other ranker chose from, for what this one would have shown. `client` and
-        `features`: as for `rank`.
+        `features`: as for `rank`. `value`: what came of the one click by now, as for `feedback`.
         """
         self._check_list(items)
         left_out = clicked is answers.LEFT_OUT and position is None and clicks is None and examined is None
@@ -201,6 +202,11 @@ class Ranker:
             answer = answers.given(form, clicked=clicked, position=position, clicks=clicks, examined=examined).to(
                 items
             )
+        amount, bought = 0.0, ""
+        if value is not None:
+            if answer is None:
+                raise Refused(422, "value goes with an answer that has one click: of later ones report by outcome")
+            amount, bought = amount_of(value, ""), items[answers.only_click(answer)]
         sender = ANYONE if client is None else whole("client", client)
         state, numbers = self._learner_state, self._learner_state.features.of_visit(features)
         with self._lock:
@@ -214,6 +220,8 @@ class Ranker:
             note: Floats = np.zeros(state.length + NOTE_EXTRA)
             number = self._show(visit, np.array([state.slots[item] for item in items], np.int64), note)
             outcome = "shown" if answer is None else self._impressions.answer(number, *answer)
+            if bought:
+                self._impressions.outcome(number, state.slots[bought], number_of(WITH_ANSWER), amount)
             return Observed(number, tuple(state.items_at(ours.tolist())), outcome)
 
     def feedback(

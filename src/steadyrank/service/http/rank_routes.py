@@ -388,7 +388,7 @@ async def _answer_with_value(call: Call, session: BoardSession, shown: Impressio
         raise Refused(422, "value goes with clicked, an item: report what came of several clicks by outcomes")
     amount = amount_of(body.value, "")
     _check_name("id", body.id)
-    rank_and_answer.check_outcome(call.worker, session, shown)
+    rank_and_answer.check_outcome(call.worker, session, shown.expires - session.board.config.lifetime)
     outcome = await rank_and_answer.answer(call.worker, session, shown, said(body))
     await rank_and_answer.outcome(call.worker, session, shown, body.clicked, body.id, amount)
     return outcome
@@ -462,7 +462,7 @@ async def outcome(call: Call) -> OutcomeOut:
 
 async def outcome_batch(call: Call) -> OutcomesOut:
     """What came of many clicks, of any boards; a code for each, and the first few messages."""
-    rows = await _each(call, call.body.outcomes, _outcome_row, _outcomes_elsewhere)
+    rows = await _each(call, call.body.outcomes, outcome_row, _outcomes_elsewhere)
     return OutcomesOut(outcomes=rows, refused=_refused(rows))
 
 
@@ -513,7 +513,8 @@ async def answer_row(call: Call, row: BatchRow) -> BatchRowOut:
     return await _row(call, row.board, lambda: _answer(call, row.board, row))
 
 
-async def _outcome_row(call: Call, row: OutcomeRow) -> BatchRowOut:
+async def outcome_row(call: Call, row: OutcomeRow) -> BatchRowOut:
+    """What becomes of an outcome of a click on a board that is here."""
     return await _row(call, row.board, lambda: _take_outcome(call, row.board, row))
 
 

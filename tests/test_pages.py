@@ -87,6 +87,11 @@ NOT_FROM_EVIDENCE = {
             "ten items against the best ten |",
             "bench/guards.py",
         ),
+        (
+            "| bots buy | purchases | false visits not learnt from | honest visits not learnt from | clicks lost | "
+            "as a multiple | lost by each purchase |",
+            "bench/false_purchases.py",
+        ),
         ("| people | forged | `ClientTrust` alone | and `ClickLimit` | and `Plausible` |", "bench/forged_clicks.py"),
         (
             "| 15 % of the visits false, spread | no guard | 10 identities | 100 | 600 | 2,000 | fresh each time |",

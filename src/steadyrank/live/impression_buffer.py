@@ -269,11 +269,11 @@ class ImpressionBuffer:
         The click is remembered longer than the impression: by its round, `outcome_of`.
         """
         place = self.find_place(number)
-        found = np.flatnonzero(self.ranking[place, : self.size[place]] == slot)
-        if not found.size:
+        where = np.flatnonzero(self.ranking[place, : self.size[place]] == slot)
+        if not where.size:
             raise Refused(422, f"impression {number} did not show this item")
         answered = self.state[place] not in UNANSWERED
-        if answered and not self.clicks[place, found[0]]:
+        if answered and not self.clicks[place, where[0]]:
             raise Refused(409, f"impression {number} was answered without a click on this item")
         return self.outcome_of(int(self.round[place]), slot, id_, amount, self.state[place] == DONE)
 

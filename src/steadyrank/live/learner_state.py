@@ -245,12 +245,12 @@ class LearnerState:
         self, turn: Sequence[int], visit: Visit, size: int, rng: np.random.Generator
     ) -> tuple[Ints, Floats]:
         """A list of items that are known well, and these new ones."""
-        known = self.newcomers.known
-        known[turn] = True  # until the list is made
+        allowed = self.newcomers.known
+        allowed[turn] = True  # until the list is made
         try:
-            ranking, note = self._rank_allowed(known, visit, size, rng)
+            ranking, note = self._rank_allowed(allowed, visit, size, rng)
         finally:
-            known[turn] = False
+            allowed[turn] = False
         return _with_turn(ranking, turn, rng), note
 
     def rank_without(
@@ -263,23 +263,23 @@ class LearnerState:
         if not out.size:
             return self.rank(visit, None, length, rng)
         out = out[self.active[out]]
-        known = newcomers.known
-        new_out = set(out[~known[out]].tolist()) if newcomers.size else ()
+        allowed = newcomers.known
+        new_out = set(out[~allowed[out]].tolist()) if newcomers.size else ()
         n_active, n_new = newcomers.active - out.size, newcomers.size - len(new_out)
         size = min(length, self.length, n_active)
         if size == 0:
             raise Refused(422, _NOBODY)
-        were = known[out]
-        known[out] = False
+        were = allowed[out]
+        allowed[out] = False
         try:
             if n_new == 0:
-                return self._rank_allowed(known, visit, size, rng)
+                return self._rank_allowed(allowed, visit, size, rng)
             places = self._places(size, n_active - n_new)
             drawn = newcomers.draw(places + len(new_out), rng)
             turn = [slot for slot in drawn if slot not in new_out][:places]
             return self._rank_in_turn(turn, visit, size, rng)
         finally:
-            known[out] = were
+            allowed[out] = were
 
     def rank_more(
         self, without: Sequence[Ints], visit: Visit, some: Ints | None, wanted: int, rng: np.random.Generator

@@ -369,12 +369,12 @@ class Ranker:
         given = (
             answers.Given(item=answer) if answer is None or isinstance(answer, str) else answers.Given(clicks=answer)
         )
-        said = given.to(items)
+        checked = given.to(items)
         amount = amount_of(value, "")
         if amount > 0.0:
-            answers.only_click(said)
+            answers.only_click(checked)
         self._check_room(sum(item not in self._learner_state.slots for item in items))
-        self._impressions.past(items, *said, value=amount)
+        self._impressions.past(items, *checked, value=amount)
 
     def _check_list(self, items: Sequence[str]) -> None:
         """Refuse what no list can be, before any of its items is added."""

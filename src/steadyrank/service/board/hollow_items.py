@@ -186,14 +186,14 @@ def _due(tally: _Tally, raised: Bools) -> tuple[Floats, Floats]:
     """
     others = np.repeat(~raised, BLOCKS // PARTS, axis=0)
     clicks, bought = tally.clicks * others, tally.bought * others
-    known = np.ones(BLOCKS)  # what clicks of a block lead to by now, against what is usual
+    matured = np.ones(BLOCKS)  # what clicks of a block lead to by now, against what is usual
     share, below, full = np.zeros(tally.slots.size), 1.0, np.zeros(tally.slots.size)
     for _ in range(_PASSES):
-        full = known @ clicks
+        full = matured @ clicks
         above, below = _prior(full, bought.sum(axis=0))
         share = (above + bought.sum(axis=0)) / (below + full)
-        known = bought.sum(axis=1) / (clicks @ share + 1.0)  # a little too low, rather than too high
-    due: Floats = tally.clicks * np.minimum(known[:, None] * share, 1.0)
+        matured = bought.sum(axis=1) / (clicks @ share + 1.0)  # a little too low, rather than too high
+    due: Floats = tally.clicks * np.minimum(matured[:, None] * share, 1.0)
     return due, 1.0 / (below + full + 1.0)
 
 

@@ -69,8 +69,8 @@ class _ByEstimate:
         may = self._state.active.copy()
         for slots in without:
             may[slots] = False
-        found: list[int] = self._order[may[self._order]][:wanted].tolist()
-        return found
+        best: list[int] = self._order[may[self._order]][:wanted].tolist()
+        return best
 
     def rank_without(
         self, out: Ints, visit: Visit, some: Ints | None, length: int, rng: np.random.Generator
@@ -112,8 +112,8 @@ class _ByEstimate:
 
     def rank_slots(self, slots: Ints, visit: Visit, wanted: int, rng: np.random.Generator) -> list[int]:
         """As of a state."""
-        found: list[int] = self._order[np.isin(self._order, slots)][:wanted].tolist()
-        return found
+        best: list[int] = self._order[np.isin(self._order, slots)][:wanted].tolist()
+        return best
 
 
 def summarize_rules(board: Board, view: View | None) -> RulesOut | None:
@@ -131,12 +131,12 @@ def summarize_rules(board: Board, view: View | None) -> RulesOut | None:
             refused = str(error)
     ours, unkept = _list(board, by_estimate, rules.as_best())
     free, _ = _list(board, by_estimate, Rules(when_impossible="best"))
-    known = trusted, view.worths, chances
+    beliefs = trusted, view.worths, chances
     each = []
     for label, others in _without_each(rules):
         without, _ = _list(board, by_estimate, others.as_best())
-        each.append(RuleCostOut(rule=label, **_costs(*known, without, ours)))
-    costs = _costs(*known, free, ours)
+        each.append(RuleCostOut(rule=label, **_costs(*beliefs, without, ours)))
+    costs = _costs(*beliefs, free, ours)
     return RulesOut(all=costs.pop("cost"), **costs, each=each, unkept=unkept, refused=refused)
 
 
@@ -149,26 +149,26 @@ def _list(board: Board, state: Any, rules: Rules) -> tuple[list[int], list[str]]
     """The best list by the estimates, and the rules that it does not keep."""
     slot_rules = SlotRules(rules, state, board.described)
     rng = np.random.default_rng(0)
-    found = rank_by_rules(state, slot_rules, Visit(1, features=board.learner_state.unknown), None, board.length, rng)
-    slots: list[int] = found.ranking.tolist()
-    return slots, found.unkept
+    ruled = rank_by_rules(state, slot_rules, Visit(1, features=board.learner_state.unknown), None, board.length, rng)
+    slots: list[int] = ruled.ranking.tolist()
+    return slots, ruled.unkept
 
 
 def _without_each(rules: Rules) -> Iterator[tuple[str, Rules]]:
     """The first rules by name, each with all others."""
-    plain, told = rules.plain(), 0
+    plain, listed = rules.plain(), 0
     for kind in ("pins", "exclude", "boosts", "groups", "include"):
-        said = plain.get(kind)
-        if isinstance(said, dict):
-            for name in said:
-                if told == _MOST:
+        members = plain.get(kind)
+        if isinstance(members, dict):
+            for name in members:
+                if listed == _MOST:
                     return
-                told += 1
-                words = f"pin {name!r} at {said[name]}" if kind == "pins" else f"{kind.removesuffix('s')} {name!r}"
-                yield words, Rules(**{**plain, kind: {other: said[other] for other in said if other != name}})
-        elif said and told < _MOST:
-            told += 1
-            what = f"exclude {said[0]!r}" if len(said) == 1 else f"exclude {len(said)} items"
+                listed += 1
+                words = f"pin {name!r} at {members[name]}" if kind == "pins" else f"{kind.removesuffix('s')} {name!r}"
+                yield words, Rules(**{**plain, kind: {other: members[other] for other in members if other != name}})
+        elif members and listed < _MOST:
+            listed += 1
+            what = f"exclude {members[0]!r}" if len(members) == 1 else f"exclude {len(members)} items"
             yield what, Rules(**{**plain, kind: []})
 
 
@@ -186,8 +186,8 @@ def _costs(
 
 
 def _interval(lost: Floats) -> IntervalOut:
-    found = np.array([lost.mean(), *np.quantile(lost, (0.025, 0.975))])
-    value, low, high = (np.round(_LISTS * found, 9) + 0.0).tolist()  # rounded, for lists of the same items are alike
+    bounds = np.array([lost.mean(), *np.quantile(lost, (0.025, 0.975))])
+    value, low, high = (np.round(_LISTS * bounds, 9) + 0.0).tolist()  # rounded, for lists of the same items are alike
     return IntervalOut(value=value, low=low, high=high)
 
 

@@ -328,6 +328,7 @@ def test_the_page_says_what_rules_cost(own):
     with watched(own, "/boards/shop") as page:
         expect(page.locator("#list-rows tr")).to_have_count(5)
         expect(page.locator("#rules-card")).to_be_hidden()
+        expect(page.locator("#hollow-card")).to_be_hidden()
         others = [row for row in client.state("shop")["items"] if row["item"] != HOSTILE]
         best = [row["item"] for row in sorted(others, key=lambda row: -row["estimate"])]
         client.put_board("shop", rules={"pins": {HOSTILE: 2}, "exclude": [best[0], best[1]]})
@@ -641,6 +642,32 @@ def test_a_ring_of_a_hundred_identities_is_not_heard_and_a_person_can_say_otherw
         client.put_board("shop", shadow=True)
         expect(page.locator("#unheard")).to_contain_text("in shadow: not refused")
         expect(page.locator("#limits")).to_contain_text("ClientTrust, in shadow")
+    assert server.stop() == 0
+
+
+@browser.needed
+def test_items_are_named_whose_clicks_rise_while_outcomes_do_not(tmp_path):
+    """Half of the clicks lead to a purchase; then one item is clicked again and again, and nobody buys it."""
+    server = Server(f"sqlite:///{tmp_path}/store.db", tmp_path / "log").wait()
+    client, items = server.client(), [HOSTILE, "hat", "scarf", "gloves"]
+    client.put_board("shop", items=items, length=4, settle=0, learner="CascadeTS")
+    answers = []
+    for t in range(480):
+        bot = t >= 320 and t % 2 == 0
+        clicked = HOSTILE if bot or t % 10 == 1 else items[1 + t % 3]
+        one = {"board": "shop", "impression": client.rank("shop").impression, "clicked": clicked}
+        answers.append({**one, "value": 5.0} if not bot and t % 7 < 4 else one)
+    assert {row["code"] for row in client.feedback_batch(answers)} == {200}
+    (hollow,) = client.watch("shop")["hollow"]
+    assert hollow["item"] == HOSTILE
+    assert hollow["expected_outcomes"] > 20 > hollow["outcomes"]
+    assert hollow["clicks"] > 3 * hollow["expected_clicks"] > 0
+    with watched(server, "/boards/shop") as page:
+        row = page.locator("#hollow-rows tr")
+        expect(row).to_have_count(1)
+        expect(row.locator("th")).to_have_text(HOSTILE)
+        expect(row).to_contain_text(f"{hollow['start']} to {hollow['end']}{hollow['clicks']}")
+        expect(page.locator("#hollow-say")).to_contain_text("1 item was clicked more than before, and fewer of these")
     assert server.stop() == 0
 
 

@@ -156,6 +156,28 @@ def test_logs_say_which_segment_a_visit_is_of(server, send, tmp_path):
     assert sent_by(server, "parts", path) == ["desktop", "phone", "desktop"]
 
 
+def test_logs_say_what_came_of_clicks(server, send):
+    """A row a list, with the price paid; what cannot be is refused before anything is sent."""
+    server.client().put_board("paid", items=["a"], length=2, learner="CascadeTS", guard="Anyone")
+    rows = [
+        {"items": ["a", "b"], "clicked": "b", "paid": 4.5},
+        {"items": ["b", "a"], "clicked": None, "paid": 0.0},
+        {"items": ["b", "a", "c"], "clicked": "c", "paid": 2.0},  # clicked below the board's places
+    ]
+    code, said = send("paid", rows, "--value", "paid")
+    assert (code, server.client().board("paid")["outcomes"]) == (0, 1)
+    assert "; something came of 1 clicks" in said.out
+    for column, wrong, words in (
+        ("price", rows, "price"),
+        ("paid", [{"items": ["a"], "clicked": "a", "paid": -1.0}], "at least 0, not -1.0"),
+        ("paid", [{"items": ["a", "b"], "clicked": [1, 1], "paid": 3.0}], "of one click, and there are 2"),
+        ("clicked", [{"impression": 1, "item": x, "clicked": 1} for x in "ab"], "only logs with a row a list"),
+    ):
+        code, said = send("paid", wrong, "--value", column)
+        assert (code, words in said.err) == (2, True), said.err
+    assert server.client().board("paid")["outcomes"] == 1
+
+
 def test_logs_of_ubi_say_segments_and_features_as_the_service_takes_them(server, send, tmp_path):
     make_known(server, "ubi-parts", segments=["phone"])
     make_known(server, "ubi-known", features=KINDS)

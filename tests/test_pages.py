@@ -87,6 +87,11 @@ NOT_FROM_EVIDENCE = {
             "ten items against the best ten |",
             "bench/guards.py",
         ),
+        (
+            "| bots buy | purchases | false visits not learnt from | honest visits not learnt from | clicks lost | "
+            "as a multiple | lost by each purchase |",
+            "bench/false_purchases.py",
+        ),
     ],
     "guards-measured.md": [
         (

@@ -14,7 +14,6 @@ from steadyrank.core.contract import Visit
 from steadyrank.learners.steady.arranged import ValuedItems
 from steadyrank.learners.steady.revisit import ITEM, TRIED
 from steadyrank.live.learner_state import LearnerState
-from steadyrank.live.outcomes import Outcomes
 from steadyrank.live.ruled_list import FREE, PINNED, PUT, RuledLists
 
 K, LENGTH = 8, 4
@@ -200,13 +199,12 @@ def test_nested_sets_give_the_best_list_there_is(state, kind, attraction):
 class Valued(LearnerState):
     """Lists by number, whatever items are worth; but what they are worth is known."""
 
-    knows_worth = True
+    knows_worth = aims_at_value = True
 
     def know(self, attraction, worth, ends):
         """Of items like this; `ends`: a click ends the visit, else places are looked at less and less."""
         chance = np.ones(LENGTH) if ends else np.array([0.9, 0.6, 0.3, 0.2])
         self.world = np.array([attraction]), np.array([worth]), np.ones(1), chance, ends
-        self.outcomes = Outcomes(lambda *of: None)
 
     def valued(self, out, visit, some, more, wanted, rng):
         attraction, worth, *rest = self.world

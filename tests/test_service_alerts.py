@@ -316,6 +316,39 @@ async def test_clients_that_the_guard_silences_are_told(url):
         assert len(told) == 1
 
 
+async def test_items_whose_clicks_rise_while_outcomes_do_not_are_told_once(url):
+    async with serving(url) as local:
+        told = []
+        watcher = Watcher(local.worker, told.append, "one")
+        await local.board(settle=0, items=ITEMS[:4], learner="CascadeTS")
+
+        async def visit(clicked, bought):
+            await local.answer(await local.rank(), clicked=clicked, **({"value": 5.0} if bought else {}))
+
+        async def visits(rounds, bots):
+            for t in rounds:
+                bot = bots and t % 2 == 0
+                await visit(ITEMS[3] if bot or t % 10 == 1 else ITEMS[t % 3], not bot and t % 7 < 4)
+
+        await visits(range(320), False)
+        await watcher.look()
+        assert told == []
+        await visits(range(320, 480), True)
+        await watcher.look()
+        (alert,) = told
+        assert (alert.kind, alert.state, alert.detail["count"]) == ("hollow", "news", 1)
+        (row,) = alert.detail["items"]
+        assert row["item"] == ITEMS[3]
+        began = f"{ITEMS[3]!r} was clicked more than before from round {row['start']} to {row['end']}, but fewer of "
+        assert alert.text.startswith(f"Board b: {began}")
+        due = round(row["expected_outcomes"])
+        assert alert.text.endswith(f" outcomes where as many clicks lead to about {due}.")
+        await visits(range(480, 540), True)
+        local.clocks.pass_time(61)
+        await watcher.look()
+        assert [alert.kind for alert in told] == ["hollow"]
+
+
 async def test_a_store_that_is_away_is_told_and_told_when_it_is_back(url, monkeypatch):
     async with serving(url) as local:
         told = []

@@ -72,24 +72,29 @@ async def test_outcomes_count_once_in_any_order_and_by_the_log(url):
         await report(local, second, two, 7, "order 2", 410)
 
 
+async def aims_at(local, goal):
+    await local.ask("PUT", "boards/b", {"goal": goal})
+    await until(lambda: local.worker.boards["b"].board.learner_state.aims_at_value == (goal == "value"))
+
+
 async def test_goals_change_and_the_log_is_folded_again(url):
-    """A board of clicks takes no outcomes; one of value does; and what it learnt is there when it has it again."""
+    """A board of clicks counts outcomes and keeps them: one of value learns them, those of before as well."""
     async with serving(url) as local:
         await local.board(settle=0)
         shown = await local.rank()
         await local.answer(shown, clicked=shown["items"][0])
-        assert "goal" in (await report(local, shown, shown["items"][0], 1.0, "a", 409))["message"]
-        await local.ask("PUT", "boards/b", {"goal": "value"})
-        await until(lambda: local.worker.boards["b"].board.learner_state.outcomes is not None)
+        assert (await report(local, shown, shown["items"][0], 1.0, "a"))["outcome"] == "counted"
+        assert (await report(local, shown, shown["items"][0], 1.0, "a"))["outcome"] == "duplicate"
+        assert (await local.ask("GET", "boards/b"))["outcomes"] == 1
+        await aims_at(local, "value")
+        assert sums(local) == {shown["items"][0]: (1, 1.0)}
         shown = await local.rank()
         await local.answer(shown, clicked=shown["items"][0])
         assert (await report(local, shown, shown["items"][0], 3.0, "a"))["outcome"] == "learnt"
         known = sums(local)
-        await local.ask("PUT", "boards/b", {"goal": "click"})
-        await until(lambda: local.worker.boards["b"].board.learner_state.outcomes is None)
-        await local.ask("PUT", "boards/b", {"goal": "value"})
-        await until(lambda: local.worker.boards["b"].board.learner_state.outcomes is not None)
-        assert sums(local) == known == {shown["items"][0]: (1, 3.0)}
+        await aims_at(local, "click")
+        await aims_at(local, "value")
+        assert sums(local) == known
         message = (await local.ask("PUT", "boards/b", {"learner": "CascadeTS"}, 422))["message"]
         assert "SteadyRank" in message
         message = (await local.ask("PUT", "boards/b", {"settings": {"goal": "value"}}, 422))["message"]
@@ -148,6 +153,35 @@ async def test_past_clicks_and_lists_of_others_bring_what_came_of_them(url):
         assert (await report(local, seen, ITEMS[0], 7.0, "a"))["outcome"] == "learnt"
         assert sums(local) == {ITEMS[1]: (1, 4.0), ITEMS[0]: (1, 7.0)}
         assert (await local.ask("GET", "boards/b"))["outcomes"] == 2
+        digest = local.digest()
+    assert replayed(url) == digest
+
+
+async def test_streams_and_lists_of_others_bring_what_came_of_clicks(url):
+    """With a list, with its answer, as a message of its own: once each, and nothing of what is wrong is written."""
+    async with serving(url) as local:
+        await local.board(goal="value", settle=0)
+        one = {"id": "1", "items": ITEMS[:2], "clicked": ITEMS[0], "value": 7.0}
+        for outcome in ("learnt", "duplicate"):
+            assert (await local.ask("POST", "boards/b/observe", one))["outcome"] == outcome
+        for wrong in ({"value": -1.0}, {"clicked": None}, {"time": local.worker.clock() - 31 * DAY}):
+            code = 410 if "time" in wrong else 422
+            await local.ask("POST", "boards/b/observe", {**one, "id": "2", **wrong}, code)
+        assert local.worker.boards["b"].board.impressions.last == 1
+        shown = await local.rank()
+        head = {"board": "b", "impression": shown["impression"]}
+        item = shown["items"][0]
+        rows = [
+            {**head, "clicked": item, "value": 3.0},
+            {"board": "b", "id": "3", "items": ITEMS[:2], "clicked": ITEMS[1], "value": 2.0},
+            {**head, "item": item, "value": 5.0, "id": "order 1"},
+            {**head, "item": item, "value": 5.0},
+        ]
+        for expected in (["learnt", "learnt", "learnt", None], ["duplicate", "duplicate", "duplicate", None]):
+            done = (await local.ask("POST", "ingest", {"rows": rows}))["rows"]
+            assert [row["outcome"] for row in done] == expected
+            assert "id" in done[3]["message"]
+        assert sum(total for _, total in sums(local).values()) == 17.0
         digest = local.digest()
     assert replayed(url) == digest
 

@@ -99,7 +99,7 @@ export class Client {
   feedback(board: string, impression: string, answer?: Answer & { wait?: boolean }): Promise<Answered>;
   /** Report a list that another ranker showed, once for each `id`. */
   observe(board: string, id: string, items: readonly string[], more?: Answer & Record<string, unknown>): Promise<Observed>;
-  /** Report what came of a click, once for each `id`: learnt, waiting, ignored or duplicate. */
+  /** Report what came of a click, once for each `id`: learnt, counted, waiting, ignored or duplicate. */
   outcome(board: string, impression: string, item: string, value: number, of: { id: string; kind?: string }): Promise<string>;
   /** Wait until all queued answers are sent; whether they are. */
   flush(milliseconds?: number): Promise<boolean>;

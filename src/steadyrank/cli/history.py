@@ -7,6 +7,7 @@ import argparse
 import contextlib
 import hashlib
 import json
+import math
 import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,8 @@ def add(commands: Any) -> None:
     sub.add_argument("--segment", metavar="COLUMN", default=None, help=words)
     words = "column of a feature of visits; else the one that is called as the feature; may be repeated"
     sub.add_argument("--feature", metavar="NAME=COLUMN", action="append", default=[], help=words)
+    words = "column: what came of the one click, such as the price paid; in logs with a row a list"
+    sub.add_argument("--value", metavar="COLUMN", default=None, help=words)
     add_server(sub)
     words = "make the board if there is none, with the log's items and with settings as they are by default"
     sub.add_argument("--make", action="store_true", help=words)
@@ -70,8 +73,15 @@ def _run(options: argparse.Namespace) -> int:
             longest = int(log.impressions.lengths()[log.board == which].max(initial=1))
             board = {"board": options.board, "length": options.length or longest}
         visits = PastVisits(log, board, options)
+        values = _values(log, options.value)
         rows: list[dict[str, Any]] = [
-            {"items": names, "clicks": bits, "examined": len(names), **visits.of(i)}
+            {
+                "items": names,
+                "clicks": bits,
+                "examined": len(names),
+                **visits.of(i),
+                **_value_of(values, log, i, bits),
+            }
             for i, names, bits in lists_of(log, int(board["length"]), which, kept_by_weight(options, log))
         ]
         _check(rows, present)
@@ -80,6 +90,8 @@ def _run(options: argparse.Namespace) -> int:
         left_out = int((log.board == which).sum()) - len(rows)
         words = f"{len(rows):,} lists, {clicks:,} with a click, of {items:,} items in all, for board {options.board}"
         words += f"; {left_out:,} left out{LEFT_OUT}" if left_out else ""
+        if options.value is not None:
+            words += f"; something came of {sum('value' in row for row in rows):,} clicks"
         print("\n".join([*log.notes, *visits.notes, words]))
         if not options.dry_run:
             if fresh:
@@ -88,6 +100,33 @@ def _run(options: argparse.Namespace) -> int:
             learnt = _send(client, options.board, rows)
             print(f"{learnt:,} lists learnt from, {len(rows) - learnt:,} known before")
     return 0
+
+
+def _values(log: "ClickLog", column: str | None) -> dict[int, dict[str, Any]]:
+    """The column that says what came of a click, by the row of its list; nothing without one."""
+    if column is None:
+        return {}
+    have = [*log.columns.used(), *log.columns.unused]
+    if log.converted or log.columns.item is not None:
+        raise ValueError(f"--value {column}: only logs with a row a list say what came of a click")
+    if column not in have:
+        raise ValueError(closest("column", column, have))
+    return log.cells([column])
+
+
+def _value_of(values: dict[int, dict[str, Any]], log: "ClickLog", i: int, bits: list[int]) -> dict[str, float]:
+    """What came of the click of an impression, if anything did; the click may be below the board's places."""
+    row = int(log.row[i])
+    cell = next(iter(values.get(row, {}).values()), None)
+    try:
+        value = float(cell or 0.0)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not 0.0 <= value < math.inf:
+        raise ValueError(f"row {row} of the log: what came of a click is a number of at least 0, not {cell!r:.80}")
+    if value > 0.0 and sum(bits) > 1:
+        raise ValueError(f"row {row} of the log: the value {value:g} is of one click, and there are {sum(bits)}")
+    return {"value": value} if value > 0.0 and any(bits) else {}
 
 
 def _present(client: "Client", options: argparse.Namespace) -> tuple[dict[str, Any] | None, set[str]]:

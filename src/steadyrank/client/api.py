@@ -296,7 +296,7 @@ class Api:
         """Learn from a list that another ranker showed, and its answer if there is one by now; once for each `id`.
 
         `more`: `client`, `cohort`, `features` and `segment` as for `rank`; `time`, `propensities`, `marginals`,
-        `candidates`: docs/shadow.md
+        `candidates`, `value`: docs/shadow.md
         """
         body: dict[str, Any] = {"id": id, "items": _names("items", items), **more}
         body |= {"features": _finite_features(more["features"])} if more.get("features") else {}
@@ -321,7 +321,7 @@ class Api:
         places: Iterable[tuple[str, int]] | None = None,
         board: str | None = None,
     ) -> Steps[list[dict[str, Any]]]:
-        """Messages of a stream: answers, lists as for `observe`, rows of UBI; a row with code for each.
+        """Messages of a stream: answers, outcomes, lists as for `observe`, rows of UBI; a row with code for each.
 
         `places`: of each, the stream with its partition and the offset there. `board`: of messages that name none.
         Rows with `again` were not taken for now, and are to be sent again.
@@ -344,7 +344,7 @@ class Api:
     def outcome(
         self, board: str, impression: str, item: str, value: float, *, id: str, kind: str = "purchase"
     ) -> Steps[str]:
-        """Something came of a click, where value is the board's goal; learnt, waiting, ignored or duplicate.
+        """Something came of a click; learnt, counted (where clicks are the goal), waiting, ignored or duplicate.
 
         `value`: at least 0, all of a board in one unit; `id`: counts once for a click; `kind`: any word, "return"
         takes off what was reported before. It needs a key with the scope feedback.

@@ -57,7 +57,7 @@ def memory_of(state: LearnerState) -> BoardMemory:
     each = (_bytes_in(large) - _bytes_in(small)) / (_PROBED[1] - _PROBED[0])
     ring = ImpressionBuffer(small, True, True, 8)
     impression = sum(array.nbytes for array in ring.arrays().values()) / ring.places + _KEY
-    impression += 0 if small.outcomes is None else CLICK_BYTES
+    impression += CLICK_BYTES if small.aims_at_value else 0  # else few clicks are remembered for what came of them
     segments, features = len(state.features.segments), state.features.size
     kind = f"{segments} segments x " if segments else f"{features} features x " if features else ""
     return BoardMemory(_bytes_in(small) - each * _PROBED[0], each + _NAME, impression, kind)

@@ -69,7 +69,7 @@ UNANSWERED = (OPEN, WITHHELD)
 MOST_KINDS = 8  # of cohorts on a board
 _FIRST_PLACES = 10_000  # positions of lists
 _NO_COHORTS: Mapping[str, int] = {}
-NO_OUTCOMES = "outcomes are learnt from where value is the goal: it is clicks here (goal)"
+NO_OUTCOMES = "a collection takes no outcomes: it learns clicks alone"
 _UNKNOWN: Floats = np.zeros(0)  # nothing is known of a visit
 
 
@@ -209,7 +209,7 @@ class ImpressionBuffer:
     ) -> None:
         """A list shown before any impression was learnt of: learnt from at once. Items not known yet are added.
 
-        `features`: what was known of the visit; `value`: of what came of the one click, if that is the goal.
+        `features`: what was known of the visit; `value`: of what came of the one click.
         """
         for item in items:
             if item not in self.learner_state.slots:
@@ -269,11 +269,11 @@ class ImpressionBuffer:
         The click is remembered longer than the impression: by its round, `outcome_of`.
         """
         place = self.find_place(number)
-        found = np.flatnonzero(self.ranking[place, : self.size[place]] == slot)
-        if not found.size:
+        where = np.flatnonzero(self.ranking[place, : self.size[place]] == slot)
+        if not where.size:
             raise Refused(422, f"impression {number} did not show this item")
         answered = self.state[place] not in UNANSWERED
-        if answered and not self.clicks[place, found[0]]:
+        if answered and not self.clicks[place, where[0]]:
             raise Refused(409, f"impression {number} was answered without a click on this item")
         return self.outcome_of(int(self.round[place]), slot, id_, amount, self.state[place] == DONE)
 

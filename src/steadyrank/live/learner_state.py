@@ -70,6 +70,8 @@ class LearnerState:
     `new_share`: most places of a list that items added later take while they are new, at least one.
     """
 
+    takes_outcomes = True
+
     def __init__(
         self,
         items: Iterable[str],
@@ -118,11 +120,17 @@ class LearnerState:
         update = call_count_answer if self._in_two else call_update
         self._update = update.bind(self.learner, Visit(1), ranking, note, self.active, 1)
         self._end_window: Callable[..., Any] | None = None  # compiled when it is first needed
-        self.outcomes: Outcomes | None = None  # where they are the goal
-        if self.settings.get("goal") == "value":
+        self.outcomes: Outcomes | None = None
+        if self.takes_outcomes:
+            self.outcomes = Outcomes(self._tell if self.aims_at_value else None)
+        if self.aims_at_value:
             self._outcome = call_outcome.bind(self.learner, 0, 1, 1, 0.0, 1.0)
-            self.outcomes = Outcomes(self._tell)
         self.guard_by(guards, shadow)
+
+    @property
+    def aims_at_value(self) -> bool:
+        """Whether lists are made for what comes of clicks, and the learner is told of it."""
+        return self.settings.get("goal") == "value"
 
     def _tell(self, slot: int, shown: int, now: int, before: float, after: float) -> None:
         """Tell the learner what came of a click."""
@@ -132,10 +140,10 @@ class LearnerState:
         """Something came of a click, as `Outcomes.add` has it; guards hear of it whether the learner does or not."""
         assert self.outcomes is not None
         before = self.outcomes.worth(t, slot)
-        told = self.outcomes.add(t, slot, number, amount, clicked)
-        if told in ("learnt", "ignored"):
+        became = self.outcomes.add(t, slot, number, amount, clicked)
+        if became not in ("waiting", "duplicate"):
             self.gate.outcome(slot, t, self.outcomes.now, before, self.outcomes.worth(t, slot))
-        return told
+        return became
 
     def guard_by(self, guards: Guarding, shadow: bool) -> None:
         """Other guards from now on, which know nobody yet."""
@@ -240,12 +248,12 @@ class LearnerState:
         self, turn: Sequence[int], visit: Visit, size: int, rng: np.random.Generator
     ) -> tuple[Ints, Floats]:
         """A list of items that are known well, and these new ones."""
-        known = self.newcomers.known
-        known[turn] = True  # until the list is made
+        allowed = self.newcomers.known
+        allowed[turn] = True  # until the list is made
         try:
-            ranking, note = self._rank_allowed(known, visit, size, rng)
+            ranking, note = self._rank_allowed(allowed, visit, size, rng)
         finally:
-            known[turn] = False
+            allowed[turn] = False
         return _with_turn(ranking, turn, rng), note
 
     def rank_without(
@@ -258,23 +266,23 @@ class LearnerState:
         if not out.size:
             return self.rank(visit, None, length, rng)
         out = out[self.active[out]]
-        known = newcomers.known
-        new_out = set(out[~known[out]].tolist()) if newcomers.size else ()
+        allowed = newcomers.known
+        new_out = set(out[~allowed[out]].tolist()) if newcomers.size else ()
         n_active, n_new = newcomers.active - out.size, newcomers.size - len(new_out)
         size = min(length, self.length, n_active)
         if size == 0:
             raise Refused(422, _NOBODY)
-        were = known[out]
-        known[out] = False
+        were = allowed[out]
+        allowed[out] = False
         try:
             if n_new == 0:
-                return self._rank_allowed(known, visit, size, rng)
+                return self._rank_allowed(allowed, visit, size, rng)
             places = self._places(size, n_active - n_new)
             drawn = newcomers.draw(places + len(new_out), rng)
             turn = [slot for slot in drawn if slot not in new_out][:places]
             return self._rank_in_turn(turn, visit, size, rng)
         finally:
-            known[out] = were
+            allowed[out] = were
 
     def rank_more(
         self, without: Sequence[Ints], visit: Visit, some: Ints | None, wanted: int, rng: np.random.Generator
@@ -408,9 +416,8 @@ class LearnerState:
             self._compiled_window()(self.learner, visit)
         if self.outcomes is not None:
             clicked = ranking[:examined][clicks[:examined]].tolist()
-            self.outcomes.click(visit.t, clicked, not refused)
-            for slot in clicked:  # an outcome may have come before the answer
-                self.gate.outcome(slot, visit.t, visit.t, 0.0, self.outcomes.worth(visit.t, slot))
+            for slot, worth in self.outcomes.click(visit.t, clicked, not refused):
+                self.gate.outcome(slot, visit.t, visit.t, 0.0, worth)
         return not refused
 
     def _compiled_window(self) -> Callable[..., Any]:

@@ -20,7 +20,8 @@ _MOST_OUTCOMES = 100  # of one click
 # of a click: not learnt from yet; it is not, for a guard or a label kept the visit from the learner. Above 0: the
 # learner knows it, of so many visits
 WAITS, UNHEARD = 0, -1
-Told: TypeAlias = Literal["learnt", "waiting", "ignored", "duplicate"]  # what became of an outcome
+# what became of an outcome; counted: the learner learns clicks alone, and guards and alarms know of it
+Told: TypeAlias = Literal["learnt", "waiting", "ignored", "duplicate", "counted"]
 Tell: TypeAlias = Callable[[int, int, int, float, float], None]  # the learner: item, round, now, before and after
 
 
@@ -65,26 +66,39 @@ class Outcomes:
 
     Two visits can have one round where several workers give out lists: what comes of their clicks on one item is
     added up, which is worth the same, and counts as long as the learner knows one of them. The learner is told the
-    sum of a click's outcomes, at least 0, once it knows the click. `tell` tells it.
+    sum of a click's outcomes, at least 0, once it knows the click. `tell` tells it; without it, the learner learns
+    clicks alone, and only those clicks are remembered of which something came.
     """
 
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, tell: Tell | None) -> None:
         self.most, self.tell = 100_000, tell
         self.now = 0  # the largest round learnt from
+        self.forgotten = 0  # the largest round of a click that is remembered no longer, where the learner is not told
         self.clicks: dict[tuple[int, int], _Click] = {}
 
-    def click(self, t: int, items: Iterable[int], heard: bool) -> None:
-        """These items were clicked in round t; `heard`: by the learner."""
+    def click(self, t: int, items: Iterable[int], heard: bool) -> list[tuple[int, float]]:
+        """These items were clicked in round t; `heard`: by the learner.
+
+        Returns those of which something had come before their first answer, with what they were worth.
+        """
         self.now = max(self.now, t)
+        came = []
         for item in items:
-            click = self._at(t, item)
+            click = self.clicks.get((t, item))
+            if click is None:
+                if self.tell is None:
+                    continue
+                click = self._add(t, item)
+            if click.state == WAITS and click.worth > 0.0:
+                came.append((item, click.worth))
             if not heard:
                 click.state = click.state or UNHEARD
                 continue
             first = click.state <= WAITS
             click.state = 1 if first else click.state + 1
-            if first and click.worth > 0.0:
+            if first and click.worth > 0.0 and self.tell is not None:
                 self.tell(item, t, self.now, 0.0, click.worth)
+        return came
 
     def add(self, t: int, item: int, number: int, amount: float, clicked: bool) -> Told:
         """An outcome of a click, once by its number; `clicked`: whether an answer with this click was dealt with.
@@ -98,16 +112,21 @@ class Outcomes:
             return "duplicate"
         if click is not None and len(click.amounts) >= _MOST_OUTCOMES:
             raise Refused(422, f"at most {_MOST_OUTCOMES} outcomes come of one click")
-        if click is None and clicked:
-            raise Refused(410, f"the click has expired: the latest {self.most:,} are remembered (most_open)")
-        click = self._at(t, item) if click is None else click
+        if click is None:
+            if clicked and (self.tell is not None or t <= self.forgotten):
+                raise Refused(410, f"the click has expired: the latest {self.most:,} are remembered (most_open)")
+            click = self._add(t, item, 1 if clicked else WAITS)
         before = max(click.worth, 0.0)
         click.amounts[number] = amount
         click.worth = sum(sorted(click.amounts.values()))  # the same in any order
         after = max(click.worth, 0.0)
-        if click.state <= WAITS:
-            return "waiting" if click.state == WAITS else "ignored"
-        if after != before:
+        if click.state == WAITS:
+            return "waiting"
+        if self.tell is None:
+            return "counted"
+        if click.state == UNHEARD:
+            return "ignored"
+        if after != before and self.tell is not None:
             self.tell(item, t, self.now, before, after)
         return "learnt"
 
@@ -127,16 +146,16 @@ class Outcomes:
             click = self.clicks.get((t, item))
             if click is not None and click.state > WAITS:
                 click.state = click.state - 1 or UNHEARD
-                if click.state == UNHEARD and click.worth > 0.0:
+                if click.state == UNHEARD and click.worth > 0.0 and self.tell is not None:
                     self.tell(item, t, self.now, click.worth, 0.0)
 
-    def _at(self, t: int, item: int) -> _Click:
-        """The click, remembered from now on; the oldest is forgotten where there are too many."""
-        click = self.clicks.get((t, item))
-        if click is None:
-            click = self.clicks[t, item] = _Click(WAITS)
-            while len(self.clicks) > self.most:
-                del self.clicks[next(iter(self.clicks))]
+    def _add(self, t: int, item: int, state: int = WAITS) -> _Click:
+        """A click that is remembered from now on; the oldest is forgotten where there are too many."""
+        click = self.clicks[t, item] = _Click(state)
+        while len(self.clicks) > self.most:
+            oldest = next(iter(self.clicks))
+            self.forgotten = max(self.forgotten, oldest[0])
+            del self.clicks[oldest]
         return click
 
     def arrays(self) -> dict[str, Any]:
@@ -144,7 +163,7 @@ class Outcomes:
         n, clicks = len(self.clicks), self.clicks.values()
         rows = [(row, number) for row, click in enumerate(clicks) for number in click.amounts]
         return {
-            "outcomes.click": np.array([*self.clicks, (self.now, 0)], np.int64),
+            "outcomes.click": np.array([*self.clicks, (self.now, self.forgotten)], np.int64),
             "outcomes.state": np.fromiter((click.state for click in clicks), np.int32, n),
             "outcomes.number": np.array(rows, np.int64).reshape(-1, 2),
             "outcomes.amount": np.array([amount for click in clicks for amount in click.amounts.values()], float),
@@ -152,7 +171,9 @@ class Outcomes:
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
         """Be as the one that the arrays came from."""
-        *keys, (self.now, _) = map(tuple, arrays["outcomes.click"].tolist())
+        if "outcomes.click" not in arrays:  # of a board of clicks, written when these took no outcomes
+            return
+        *keys, (self.now, self.forgotten) = map(tuple, arrays["outcomes.click"].tolist())
         self.clicks = {key: _Click(state) for key, state in zip(keys, arrays["outcomes.state"].tolist(), strict=True)}
         clicks = list(self.clicks.values())
         for (row, number), amount in zip(

@@ -23,7 +23,7 @@ from .answers import Unknown, check_candidates, check_item, check_unknown, fresh
 from .board_memory import SMALL, memory_of, room_for
 from .features import NO_FEATURES, SEGMENT_NAME, FeatureSpace, Values, by_segment
 from .gate import OneGuard, guarding
-from .impression_buffer import NO_OUTCOMES, DelayQueue, ImpressionBuffer, Outcome
+from .impression_buffer import DelayQueue, ImpressionBuffer, Outcome
 from .learner_state import LearnerState, Standing
 from .outcomes import WITH_ANSWER, Goal, Told, amount_of, number_of, with_goal
 from .ruled_list import RuledLists
@@ -195,12 +195,13 @@ class Ranker:
         client: int | None = None,
         candidates: Sequence[str] | None = None,
         features: Values | None = None,
+        value: float | None = None,
     ) -> Observed:
         """Learn from a list that another ranker showed, from the top, as from one of ours.
 
         The answer as for `feedback`; without one, `feedback` answers it by its id later. Items not known yet are
         added. `candidates`: what the other ranker chose from, for what this one would have shown. `client` and
-        `features`: as for `rank`.
+        `features`: as for `rank`. `value`: what came of the one click by now, as for `feedback`.
         """
         self._check_list(items)
         left_out = clicked is answers.LEFT_OUT and position is None and clicks is None and examined is None
@@ -210,6 +211,11 @@ class Ranker:
             answer = answers.given(form, clicked=clicked, position=position, clicks=clicks, examined=examined).to(
                 items
             )
+        amount, bought = 0.0, ""
+        if value is not None:
+            if answer is None:
+                raise Refused(422, "value goes with an answer that has one click: of later ones report by outcome")
+            amount, bought = amount_of(value, ""), items[answers.only_click(answer)]
         sender = ANYONE if client is None else whole("client", client)
         state, numbers = self._learner_state, self._learner_state.features.of_visit(features)
         with self._lock:
@@ -223,6 +229,8 @@ class Ranker:
             note: Floats = np.zeros(state.length + NOTE_EXTRA)
             number = self._show(visit, np.array([state.slots[item] for item in items], np.int64), note)
             outcome = "shown" if answer is None else self._impressions.answer(number, *answer)
+            if bought:
+                self._impressions.outcome(number, state.slots[bought], number_of(WITH_ANSWER), amount)
             return Observed(number, tuple(state.items_at(ours.tolist())), outcome)
 
     def feedback(
@@ -257,8 +265,6 @@ class Ranker:
             answer = given.to(items)
             if value is None:
                 return self._impressions.answer(shown, *answer)
-            if self._learner_state.outcomes is None:
-                raise Refused(409, NO_OUTCOMES)
             amount, number = amount_of(value, ""), number_of(id)
             slot = int(ranking[answers.only_click(answer)])
             outcome = self._impressions.answer(shown, *answer)
@@ -271,13 +277,12 @@ class Ranker:
         `kind`: any word; "return" takes off what was reported before. `id`: names this outcome of this click, so that
         it counts once however often it is reported; another value under it is refused with code 409. Outcomes may
         come in any order, before the answer as well: "learnt", or "waiting" for the answer, "ignored" if a guard kept
-        the visit from the learner, or "duplicate". Of an impression that is forgotten (`most_open`) they are refused
-        with code 410, of one answered without this click with 409.
+        the visit from the learner, "counted" where clicks are the goal, so that only guards are told, or "duplicate".
+        Of an impression that is forgotten (`most_open`) they are refused with code 410, of one answered without this
+        click with 409.
         """
         with self._lock:
             self._pass_time()
-            if self._learner_state.outcomes is None:
-                raise Refused(409, NO_OUTCOMES)
             if isinstance(shown, bool) or not isinstance(shown, int):
                 raise Refused(422, f"an impression's id is a whole number, not {shown!r}")
             amount, slot = amount_of(value, kind), self._learner_state.slot(item)
@@ -353,8 +358,8 @@ class Ranker:
     def learn(self, log: Iterable[tuple[Sequence[str], Any] | tuple[Sequence[str], Any, float]]) -> int:
         """Start from past clicks: pairs of the items shown, in order, and the answer; how many there were.
 
-        An answer is the item clicked, None for no click, or a bit a place. Items not known yet are added. Where value
-        is the goal, what came of the one click may come third, as for `outcome`.
+        An answer is the item clicked, None for no click, or a bit a place. Items not known yet are added. What came
+        of the one click may come third, as for `outcome`.
         """
         count = 0
         with self._lock:
@@ -375,14 +380,12 @@ class Ranker:
         given = (
             answers.Given(item=answer) if answer is None or isinstance(answer, str) else answers.Given(clicks=answer)
         )
-        said = given.to(items)
+        checked = given.to(items)
         amount = amount_of(value, "")
         if amount > 0.0:
-            answers.only_click(said)
-            if self._learner_state.outcomes is None:
-                raise Refused(409, NO_OUTCOMES)
+            answers.only_click(checked)
         self._check_room(sum(item not in self._learner_state.slots for item in items))
-        self._impressions.past(items, *said, value=amount)
+        self._impressions.past(items, *checked, value=amount)
 
     def _check_list(self, items: Sequence[str]) -> None:
         """Refuse what no list can be, before any of its items is added."""

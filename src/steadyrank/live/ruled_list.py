@@ -182,7 +182,7 @@ class SlotRules:
 
 def check_boosts(state: LearnerState) -> None:
     """Refuse boosts where the learner does not say what they are factors on."""
-    name, valued = type(state.learner).__name__, state.outcomes is not None
+    name, valued = type(state.learner).__name__, state.aims_at_value
     if valued and not state.knows_worth:
         raise Refused(422, f"boosts need a learner that says what clicks are worth, which {name} does not")
     if not valued and estimates_at(state.learner, Visit(1), _NO_SLOTS) is None:
@@ -348,7 +348,7 @@ class _Choice:
         rest += self.source.new(1) if need.new else self.source.among(need.slots, self.least[number] + len(self.most))
         own = [slot for slot in self.chosen if number in self.rules.needs_with(slot, self.state)]
         room = len(self.chosen) < self.free
-        found: tuple[int, int] | None = None
+        swap: tuple[int, int] | None = None
         for slot in rest:
             if room and all(self.counts[cap] < self.most[cap] for cap in self.rules.caps_of.get(slot, ())):
                 self.chosen.append(slot)
@@ -356,11 +356,11 @@ class _Choice:
                 return True
             others = (p for p in range(len(self.chosen) - 1, -1, -1) if self.chosen[p] not in own)
             last = next((p for p in others if self.swaps(self.chosen[p], slot)), -1)
-            if last > (found[0] if found else -1):
-                found = last, slot
-        if found is None:
+            if last > (swap[0] if swap else -1):
+                swap = last, slot
+        if swap is None:
             return False
-        self.swap(self.chosen[found[0]], found[1])
+        self.swap(self.chosen[swap[0]], swap[1])
         return True
 
     def improve(self) -> None:
@@ -400,14 +400,14 @@ class _Choice:
         size = self.free + len(self.pinned)
         upto = range(number + 1)
         pins, least = list(self.pinned), self.least
-        found = _cover(self.rules, self.state, allowed, size, upto, pins, least, self.most, self._steps)
-        if found is None:
+        covering = _cover(self.rules, self.state, allowed, size, upto, pins, least, self.most, self._steps)
+        if covering is None:
             return False
         self._begin()
-        for slots, wanted in found:
-            known = sorted((slot for slot in slots if slot in self.source.seen), key=self.source.seen.__getitem__)
-            fresh = self.source.among(np.array(slots, np.int64), wanted - min(len(known), wanted))
-            self.take([*known, *fresh][:wanted])
+        for slots, wanted in covering:
+            ranked = sorted((slot for slot in slots if slot in self.source.seen), key=self.source.seen.__getitem__)
+            fresh = self.source.among(np.array(slots, np.int64), wanted - min(len(ranked), wanted))
+            self.take([*ranked, *fresh][:wanted])
         taken = set(self.chosen)
         self.take([slot for slot in preferred if slot not in taken])
         self.fill()
@@ -616,7 +616,7 @@ def rank_by_rules(
     preferred = source.see([own[place] for place in order])
     pinned = _pins_of(rules, state, some, base.size, unkept)
     source.see(list(pinned.values()))  # they are no candidates for other places
-    if rules.boosts and state.outcomes is None:
+    if rules.boosts and not state.aims_at_value:
         preferred = _boosted(source, preferred)
     choice = _Choice(source, list(pinned.values()), base.size - len(pinned))
     choice.take(preferred)
@@ -625,7 +625,7 @@ def rank_by_rules(
         choice.keep_includes(preferred)
     unkept += choice.unkept
     ranking = _arrange(rules, pinned, choice.chosen, order, unkept)
-    if state.outcomes is not None:
+    if state.aims_at_value:
         ranking = _by_value(choice, ranking, item_on_trial(state.learner, base.size, note))
     if ranking == own:
         return RuledList(base, note, [PINNED if p in pinned else FREE for p in range(base.size)], unkept)

@@ -111,11 +111,11 @@ class Rules:
 
     def plain(self) -> dict[str, Any]:
         """The same as a mapping that `of` takes, as JSON has it; without what is not there."""
-        said: dict[str, Any] = {"pins": self.pins, "exclude": list(self.exclude), "boosts": self.boosts}
-        said["groups"] = {name: _said(one, "most", one.most) for name, one in self.groups.items()}
-        said["include"] = {name: _said(one, "least", one.least) for name, one in self.include.items()}
-        said = {name: value for name, value in said.items() if value}
-        return said if self.when_impossible == "refuse" else said | {"when_impossible": self.when_impossible}
+        members: dict[str, Any] = {"pins": self.pins, "exclude": list(self.exclude), "boosts": self.boosts}
+        members["groups"] = {name: _said(one, "most", one.most) for name, one in self.groups.items()}
+        members["include"] = {name: _said(one, "least", one.least) for name, one in self.include.items()}
+        members = {name: value for name, value in members.items() if value}
+        return members if self.when_impossible == "refuse" else members | {"when_impossible": self.when_impossible}
 
     def __repr__(self) -> str:
         return f"Rules(**{self.plain()!r})"

@@ -22,19 +22,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ...click_logs.looks import Impressions, ItemNumbers, blocks
+from ...comparison.count_tests import FEWEST, QUANTILE, ROUNDS, TRIMMED, beta_binomial, excess, tails
 from ...core.arrays import Bools, Floats, Ints
-from ...core.compiling.jit import kernel, no_refcount
-from ...core.item_evidence import log_beta
+from ...core.compiling.jit import kernel
 from .attention import CLICKS as CLICKED
 from .attention import Appeal, PlaceCells, cell_at, chance, looks_of, sums
 
-TRIMMED = 4.6  # nats: clients odder than one in a hundred do not say how much honest ones differ
-ROUNDS = 10  # of estimating a spread without those
-QUANTILE = 0.9  # at which scores are held to their promise: up to a tenth of the clients may be bots
-SPREAD = (0.002, 0.5)  # least and most that clients differ: nobody is exactly like the others
-FEWEST = 5  # impressions before a client is judged at all
 PAIRS = 20_000_000  # looks of clients that are judged by single items; those with most impressions come first
-SUMMED = 64  # terms of a tail that are summed; beyond, the first times their number is a bound
 ASKED = 1 << 20  # lists that say how sought after first items are
 STRENGTHS = 8  # kinds of lists by how sought after their first item is
 
@@ -118,59 +112,6 @@ def tally_clients(
         out[c, TOP_EXPECTED] += got * share[last[t] // places]
 
 
-@no_refcount
-def log_pmf(k, n, a, b):
-    """Log chance of k of n under a beta-binomial."""
-    ways = math.lgamma(n + 1.0) - math.lgamma(k + 1.0) - math.lgamma(n - k + 1.0)
-    return ways + log_beta(a + k, b + n - k) - log_beta(a, b)
-
-
-@kernel
-def tails(got, n, due, spread, out):
-    """Write signed nats: how unlikely so many of n are, or so few, where `due` are expected of a beta-binomial.
-
-    `spread`: the intraclass correlation. Twice the smaller tail; of long tails a bound. O(SUMMED) each.
-    """
-    for i in range(got.size):
-        out[i] = 0.0
-        if n[i] <= 0.0:
-            continue
-        mean = min(max(due[i] / n[i], 1e-6), 1.0 - 1e-6)
-        strength = (1.0 - spread) / spread
-        a, b = mean * strength, (1.0 - mean) * strength
-        more = got[i] >= mean * n[i]
-        terms = n[i] - got[i] + 1.0 if more else got[i] + 1.0
-        step = 1.0 if more else -1.0
-        top = log_pmf(got[i], n[i], a, b)
-        ending = log_pmf(n[i] if more else 0.0, n[i], a, b)
-        most = max(top, ending)
-        if terms <= SUMMED:
-            total = 0.0
-            for j in range(int(terms)):
-                total += math.exp(log_pmf(got[i] + step * j, n[i], a, b) - most)
-        else:
-            total = terms
-        nats = -(most + math.log(total)) - math.log(2.0)
-        out[i] = max(nats, 0.0) * step
-
-
-def beta_binomial(got: Floats, n: Floats, due: Floats, judged: Bools) -> tuple[Floats, float, float]:
-    """Signed scores of counts, the spread that honest ones have, and by what scores were divided.
-
-    The spread is the correlation within clients, by trimmed moments.
-    """
-    scores, spread = np.zeros(got.size), SPREAD[0]  # from below: bots must not hide in a spread of their own
-    tails(got, n, due, spread, scores)
-    one = due * (1.0 - due / np.maximum(n, 1.0))
-    for _ in range(ROUNDS):
-        kept = judged & (np.abs(scores) < TRIMMED)
-        pairs = float((np.maximum(n - 1.0, 0.0) * one)[kept].sum())
-        spread = float(np.clip(((got - due)[kept] ** 2 - one[kept]).sum() / max(pairs, 1e-9), *SPREAD))
-        tails(got, n, due, spread, scores)
-    by = excess(scores, judged)
-    return scores / by, spread, by
-
-
 def alike(squares: Floats, one: Floats, n: Floats, nats: Floats) -> Floats:
     """Scores `nats` of n alike things, counted as fewer where honest clients' hang together (Kish 1965).
 
@@ -184,19 +125,6 @@ def alike(squares: Floats, one: Floats, n: Floats, nats: Floats) -> Floats:
         within = float((squares - n * one)[kept].sum()) / max(pairs, 1e-9)
         effective = n / (1.0 + min(max(within, 0.0), 1.0) * np.maximum(n - 1.0, 0.0))
     return nats * effective / np.maximum(n, 1.0)
-
-
-def excess(scores: Floats, judged: Bools) -> float:
-    """By how much scores exceed their promise, at least 1: of one in ten honest clients they are at most log 10.
-
-    Clients without a score say nothing. Where these are most, as in logs with few clicks, a tenth of the clients, who
-    may be bots, may be many of the others: then half of those are asked, of whom it is at most log 2.
-    """
-    size = np.abs(scores[judged & (scores != 0.0)])
-    if size.size < 20:
-        return 1.0
-    part = QUANTILE if 2 * size.size > np.count_nonzero(judged) else 0.5
-    return max(1.0, float(np.quantile(size, part)) / math.log(1.0 / (1.0 - part)))
 
 
 def calibrated(scores: Floats, judged: Bools) -> Floats:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ...click_logs.looks import Impressions, ItemNumbers, blocks
+from ...comparison.count_tests import FEWEST, adjusted_shares
 from ...core.arrays import Bools, Floats, Ints
 from .attention import Appeal, counts_of, fit, place_cells
 from .client_tests import (
     CLICKS,
     CLIENT_COLUMNS,
     EXPECTED,
-    FEWEST,
     LISTS,
     LISTS_EXPECTED,
     SHOWN,
@@ -116,16 +116,6 @@ def impressions_of(named: Ints, client: ItemNumbers, n: int) -> Bools:
     for some in blocks(client.size):
         chosen[some] = flags[client[some]]
     return chosen
-
-
-def adjusted_shares(chance: Floats, judged: Bools) -> Floats:
-    """Adjusted after Benjamini and Hochberg 1995: for each of those judged, the least rate at which it passes."""
-    shares: Floats = np.ones(chance.size)
-    who = np.flatnonzero(judged)
-    order = who[np.argsort(chance[who], kind="stable")]
-    raw = chance[order] * order.size / np.arange(1, order.size + 1)
-    shares[order] = np.minimum(np.minimum.accumulate(raw[::-1])[::-1], 1.0)
-    return shares
 
 
 class _Clients:

@@ -3,7 +3,7 @@
 A list counts as bought if it has an outcome, such as a purchase, and it counts for each item clicked in it. What
 share of an item's clicked lists is bought is learnt from what is not suspect, with the prior that items have in
 common; how much that share varies honestly comes from the log in tenths. Clients are held against what others buy of
-the same items. Both are beta-binomial tests (`client_tests`) with a bound on false discoveries, as in `clients`.
+the same items. Both are beta-binomial tests (`count_tests`) with a bound on false discoveries, as in `clients`.
 They are told, and change no verdict: whoever clicks without buying may be reading.
 """
 
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...click_logs.looks import Impressions, ItemNumbers
+from ...comparison.count_tests import FEWEST, Counts, adjusted_shares, beta_binomial, fewer_than_due, tails
 from ...core.arrays import Bools, Floats, Ints
 from .attention import sums
-from .client_tests import FEWEST, beta_binomial, tails
-from .clients import SURE, TELLING, adjusted_shares
+from .clients import SURE, TELLING
 from .scales import Tally
-from .stretches import rates_by_item
+from .stretches import prior_of, rates_by_item
 
 TENTHS = 10  # of a log, that say how much shares vary
 LISTED = 100  # clients
@@ -124,12 +124,11 @@ def _hollow(
     due = np.array([rate[one.item] for one in raised]) * mine[:, 0]
     seen = np.concatenate([tenth[0] for tenth in tenths]).astype(np.float64)
     got = np.concatenate([tenth[1] for tenth in tenths]).astype(np.float64)
-    judged: Bools = np.append(seen >= FEWEST, np.zeros(len(raised), np.bool_))
-    scores, _, _ = beta_binomial(
-        np.append(got, mine[:, 1]), np.append(seen, mine[:, 0]), np.append(np.tile(rate, TENTHS) * seen, due), judged
-    )
-    low = np.maximum(-scores[-len(raised) :], 0.0)
-    share = adjusted_shares(np.exp(-low), np.ones(len(raised), np.bool_))
+    these = Counts(mine[:, 1].astype(np.float64), mine[:, 0].astype(np.float64), due)
+    clicks, paid = (np.sum([tenth[i] for tenth in tenths], axis=0) for i in (0, 1))
+    doubt = 1.0 / (prior_of(clicks, paid)[1] + clicks + 1.0)
+    usual = Counts(got, seen, np.tile(rate, TENTHS) * seen)
+    share = fewer_than_due(these, usual, doubt[[one.item for one in raised]])
     return [
         HollowItem(
             one.item,
@@ -142,7 +141,7 @@ def _hollow(
             float(1.0 - share[i]),
         )
         for i, one in enumerate(raised)
-        if low[i] > 0.0 and share[i] <= SURE
+        if share[i] <= SURE
     ]
 
 

@@ -3,7 +3,7 @@
 Honest logs have such senders, too: a build that fetches the same package every night. So for each item it is counted
 how many of its senders come for nothing else, and compared with how many would, were it as other items are: the
 chance depends on how often a sender comes, and items differ by a spread that is estimated from the log's own
-(`client_tests.beta_binomial`). Of items with too many, the senders are named who come so often that at most SURE of
+(`count_tests.beta_binomial`). Of items with too many, the senders are named who come so often that at most SURE of
 them are honest.
 """
 
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...click_logs.looks import ItemNumbers
+from ...comparison.count_tests import FEWEST, adjusted_shares, beta_binomial
 from ...core.arrays import Bools, Floats, Ints
 from .attention import sums
-from .client_tests import FEWEST, beta_binomial
-from .clients import SURE, adjusted_shares
+from .clients import SURE
 
 VISIT = 600.0  # seconds: events of a sender on an item in as many are one visit, tried again
 OFTEN = 12  # kinds of senders, by the logarithm of their visits

@@ -48,6 +48,8 @@ class CollectionState(LearnerState):
     a third of the room is free.
     """
 
+    takes_outcomes = False
+
     def __init__(
         self,
         length: int,

@@ -8,12 +8,16 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import msgspec
+
 from ...core.views import View
 from ...live.collection.alarms import alarms_of
 from ...live.collection.collection_state import CollectionState
 from ..board.board import Board
 from ..board.guard_summary import GuardCountsOut, count_by_guard
+from ..board.hollow_items import HollowItemOut
 from ..worker.board_session import LATEST, BoardSession
+from ..worker.hollow_watch import hollow_items_of
 from ..worker.log_writer import MOST_AT_ONCE
 from ..worker.worker import Worker
 from .webhook import Alert, Webhook
@@ -25,6 +29,7 @@ MOST_BEHIND = MOST_AT_ONCE  # events that wait to be written: more than one comm
 _NEVER = -APART
 _MOST_NAMES = 10  # of parked boards in an alert
 _MOST_QUERIES = 10  # likewise
+_MOST_ITEMS = 10  # likewise
 _FROM_LOG = ("regime", "surge")  # the same from every worker
 _AFTER_FAULT = 60.0  # seconds
 
@@ -84,7 +89,8 @@ class Watcher:
         self._tell(self._own, None, news)
         for number, session in list(worker.cache.by_number.items()):
             told = self._told.setdefault(number, _Told())
-            self._tell(told, session.name, _of_board(session, told))
+            hollow = await hollow_items_of(worker, session)
+            self._tell(told, session.name, itertools.chain(_of_board(session, told), _of_hollow(hollow, told)))
             told.applied, told.fold = session.applied, weakref.ref(session.board)
             await asyncio.sleep(0)
         numbers = worker.cache.by_number.keys() | worker.cache.evicted_by_number.keys()
@@ -237,6 +243,29 @@ def _of_surges(state: CollectionState, told: _Told, again: bool) -> Iterator[New
         yield News("surge", mark, "news", text, detail)
     elif again:
         told.marks["surge"] = mark
+
+
+def _of_hollow(items: list[HollowItemOut], told: _Told) -> Iterator[News]:
+    """An item is told of once, for as long as it is one whose clicks rose alone."""
+    names = {one.item for one in items}
+    before = told.marks.setdefault("hollow", names)
+    if new := [one for one in items if one.item not in before]:
+        first = new[0]
+        others = f" So is it with {_others(len(new) - 1)}." if len(new) > 1 else ""
+        text = (
+            f"{first.item!r} was clicked more than before from round {first.start} to {first.end}, but fewer of "
+            f"these clicks led to an outcome: {first.clicks} clicks where about {first.expected_clicks:.0f} were "
+            f"expected, and {first.outcomes} outcomes where as many clicks lead to about "
+            f"{first.expected_outcomes:.0f}.{others}"
+        )
+        detail = {"count": len(new), "items": [msgspec.structs.asdict(one) for one in new[:_MOST_ITEMS]]}
+        yield News("hollow", names, "news", text, detail)
+    else:
+        told.marks["hollow"] = names
+
+
+def _others(count: int) -> str:
+    return "another item" if count == 1 else f"{count} other items"
 
 
 def _of_guards(guards: list[GuardCountsOut], told: _Told) -> Iterator[News]:

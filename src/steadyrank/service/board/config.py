@@ -110,7 +110,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     learner: str = "SteadyRank"
     settings: OwnSettings = {}
     goal: Goal = "click"  # what lists are made for: clicks, or the value of what comes of them
-    # after a list was shown, in which it can be reported what came of its clicks, where value is the goal
+    # after a list was shown, in which it can be reported what came of its clicks
     outcome_days: Annotated[float, Meta(gt=0, le=365, description="days")] = 30.0
     seed: Annotated[int, Meta(ge=0, le=2**40)] = 0
     new_share: Annotated[float, Meta(ge=0, le=1)] = 0.2

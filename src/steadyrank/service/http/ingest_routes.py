@@ -1,6 +1,7 @@
-"""Messages of a stream: answers, lists of another ranker and rows of User Behavior Insights, each with its outcome.
+"""Messages of a stream: answers, what came of clicks, lists of another ranker and rows of User Behavior Insights.
 
-A message may come again, however often: an answer is known by its impression, a list by its id, so none counts twice.
+A message may come again, however often: an answer is known by its impression, a list or an outcome by its id, so none
+counts twice.
 """
 
 import asyncio
@@ -18,23 +19,27 @@ from ..storage import Unavailable
 from ..worker.rank_and_answer import TOO_MANY_UNNAMED
 from .bodies import decode, encode
 from .observe_routes import ObserveIn, observe_at
-from .rank_routes import BatchRow, answer_row
+from .rank_routes import BatchRow, OutcomeRow, answer_row, outcome_row
 from .request import AWAY, Call, at_owners, gather_in_turns, pass_on
 from .ubi_routes import Count, joined, read_object, take_all
 
 _MOST_ROWS = 10_000
 _TURN = 0.003  # seconds of reading messages between other requests
 _WIDEST = 256 << 10  # bytes of a message: it is read in one go
-_WHAT = "a message is an object with impression (an answer), items (a list) or query_id (User Behavior Insights)"
+_WHAT = (
+    "a message is an object with impression (an answer; with item, what came of a click), items (a list) or query_id "
+    "(User Behavior Insights)"
+)
 
 
 Place: TypeAlias = tuple[Annotated[str, Meta(min_length=1, max_length=300)], Annotated[int, Meta(ge=0, le=2**63 - 1)]]
 
 
 class IngestIn(Schema):
-    """Messages, each of one kind: an answer as in a batch, `board` and `impression`; a list of another ranker, with
-    its `board`; or a row of User Behavior Insights. `places`: of each the name of the stream and partition that it
-    came from, and its offset there."""
+    """Messages, each of one kind: an answer as in a batch, `board` and `impression`; what came of a click, which
+    has an `item` beside these; a list of another ranker, with its `board`; or a row of User Behavior Insights.
+    `places`: of each the name of the stream and partition that it came from, and its offset there.
+    """
 
     rows: list[Raw]
     places: list[Place] | None = None
@@ -68,11 +73,11 @@ class _Message(NamedTuple):
     number: int
     raw: Raw
     board: str  # empty: a row of User Behavior Insights that does not say it
-    content: BatchRow | ListRow | None  # None: it is such a row
+    content: BatchRow | OutcomeRow | ListRow | None  # None: it is such a row
     place: Place | None = None
 
 
-_answers, _lists = msgspec.json.Decoder(BatchRow), msgspec.json.Decoder(ListRow)
+_answers, _outcomes, _lists = (msgspec.json.Decoder(kind) for kind in (BatchRow, OutcomeRow, ListRow))
 _fields = msgspec.json.Decoder(dict[str, Raw])
 
 
@@ -137,7 +142,8 @@ def _message(number: int, raw: Raw, board: str | None, where: dict[Any, str]) ->
     body = bytes(raw)
     if "board" not in names and board is not None:
         body = encode(names | {"board": board})
-    content: BatchRow | ListRow = decode(body, _answers) if "impression" in names else decode(body, _lists)
+    kind: Any = _lists if "impression" not in names else _outcomes if "item" in names else _answers
+    content: BatchRow | OutcomeRow | ListRow = decode(body, kind)
     check_name(content.board)
     return _Message(number, raw, content.board, content)
 
@@ -153,11 +159,16 @@ async def _take(call: Call, messages: list[_Message], done: list[IngestRowOut]) 
     rows = [message for message in messages if message.content is None]
 
     async def one(message: _Message) -> IngestRowOut:
-        if isinstance(message.content, BatchRow):
-            answer = await answer_row(call, message.content)
-            if answer.code == 200:
-                return IngestRowOut(code=200, outcome=answer.outcome)
-            return _refused(answer.code, str(answer.message))
+        if isinstance(message.content, BatchRow | OutcomeRow):
+            if isinstance(message.content, BatchRow):
+                row = await answer_row(call, message.content)
+            else:
+                row = await outcome_row(call, message.content)
+            return (
+                _refused(row.code, str(row.message))
+                if row.code != 200
+                else IngestRowOut(code=200, outcome=row.outcome)
+            )
         return await _observe(call, message)
 
     outcomes, _ = await asyncio.gather(gather_in_turns(one, plain), _take_ubi(call, rows, done))

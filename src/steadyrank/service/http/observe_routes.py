@@ -8,9 +8,10 @@ from msgspec import Meta
 
 from ...comparison.off_policy import LEAST_CHANCE, check_chances
 from ...core.refusals import Refused
+from ...live.outcomes import WITH_ANSWER, amount_of
 from ..board.guard_summary import suspects
 from ..board.interleaving_summary import InterleavingOut, summarize_interleaving
-from ..worker import observing
+from ..worker import observing, rank_and_answer
 from ..worker.board_session import BoardSession
 from ..worker.listing import Found
 from ..worker.observing import ComparisonOut, ObserveOut
@@ -29,7 +30,8 @@ class ObserveIn(AnswerIn, kw_only=True):
     since 1970; now if it is left out. `propensities`: the chance with which that ranker chose the item of each place,
     given those above it; `marginals`: whatever is above it. `candidates`: what it chose from, if not from all items.
     `features`, `segment`: what is known of the visit, as for `rank`. `query`: what the list was for, on a collection;
-    there `candidates` are in the engine's order, with their `scores`, by default the items themselves.
+    there `candidates` are in the engine's order, with their `scores`, by default the items themselves. `value`: what
+    came of the click on `clicked` by now, which needs a key with the scope feedback as well.
     """
 
     id: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -44,6 +46,7 @@ class ObserveIn(AnswerIn, kw_only=True):
     segment: str | None = None
     query: str | None = None
     scores: list[float] | None = None
+    value: float | msgspec.UnsetType = msgspec.UNSET
 
 
 async def observe(call: Call, body: ObserveIn) -> ObserveOut:
@@ -59,6 +62,7 @@ async def observe_at(call: Call, body: ObserveIn, stream: str = "", offset: int 
     check_number("candidates", body.candidates)
     for name in ("propensities", "marginals"):
         _check_chances(name, getattr(body, name), len(body.items))
+    amount = _amount(call, session, body)
     answered = body.clicked is not msgspec.UNSET or body.clicks is not None or body.examined is not None
     report = observing.Report(
         body.id,
@@ -75,7 +79,22 @@ async def observe_at(call: Call, body: ObserveIn, stream: str = "", offset: int 
         offset,
         _found(session, body),
     )
-    return await observing.observe(call.worker, session, report)
+    seen = await observing.observe(call.worker, session, report)
+    if amount is not None and isinstance(body.clicked, str):
+        shown = session.seals.open(seen.impression, call.worker.clock())
+        await rank_and_answer.outcome(call.worker, session, shown, body.clicked, WITH_ANSWER, amount)
+    return seen
+
+
+def _amount(call: Call, session: BoardSession, body: ObserveIn) -> float | None:
+    """What came of the click by now, which is refused before anything is written; None if it is not said."""
+    if body.value is msgspec.UNSET:
+        return None
+    call.may("feedback", session.name)
+    if not isinstance(body.clicked, str):
+        raise Refused(422, "value goes with clicked, an item: report what came of several clicks by outcomes")
+    rank_and_answer.check_outcome(call.worker, session, call.worker.clock() if body.time is None else body.time)
+    return amount_of(body.value, "")
 
 
 def _found(session: BoardSession, body: ObserveIn) -> Found | None:

@@ -159,7 +159,9 @@ class OutcomeIn(Schema, kw_only=True):
 
 
 class OutcomeOut(Schema):
-    """learnt; waiting for the answer; ignored: a guard or a label kept the visit from the learner; or duplicate."""
+    """learnt; counted, where clicks are the goal; waiting for the answer; ignored: a guard or a label kept the visit
+    from the learner; or duplicate.
+    """
 
     outcome: str
 
@@ -186,7 +188,7 @@ class OutcomesOut(Schema):
 class PastIn(AnswerIn, kw_only=True):
     """A list shown in the past, and what was clicked; `features`, `segment`: known of the visit, as for `rank`.
 
-    `value`: what came of the one click, where that is the goal.
+    `value`: what came of the one click.
     """
 
     items: list[str]
@@ -391,7 +393,7 @@ async def _answer_with_value(call: Call, session: BoardSession, shown: Impressio
         raise Refused(422, "value goes with clicked, an item: report what came of several clicks by outcomes")
     amount = amount_of(body.value, "")
     _check_name("id", body.id)
-    rank_and_answer.check_outcome(call.worker, session, shown)
+    rank_and_answer.check_outcome(call.worker, session, shown.expires - session.board.config.lifetime)
     outcome = await rank_and_answer.answer(call.worker, session, shown, said(body))
     await rank_and_answer.outcome(call.worker, session, shown, body.clicked, body.id, amount)
     return outcome
@@ -465,7 +467,7 @@ async def outcome(call: Call, body: OutcomeIn) -> OutcomeOut:
 
 async def outcome_batch(call: Call, body: OutcomesIn) -> OutcomesOut:
     """What came of many clicks, of any boards; a code for each, and the first few messages."""
-    rows = await _each(call, OUTCOMES, body.outcomes, _outcome_row, OutcomesOut)
+    rows = await _each(call, OUTCOMES, body.outcomes, outcome_row, OutcomesOut)
     return OutcomesOut(outcomes=rows, refused=_refused(rows))
 
 
@@ -519,7 +521,8 @@ async def answer_row(call: Call, row: BatchRow) -> BatchRowOut:
     return await _row(call, row.board, lambda: _answer(call, row.board, row))
 
 
-async def _outcome_row(call: Call, row: OutcomeRow) -> BatchRowOut:
+async def outcome_row(call: Call, row: OutcomeRow) -> BatchRowOut:
+    """What becomes of an outcome of a click on a board that is here."""
     return await _row(call, row.board, lambda: _take_outcome(call, row.board, row))
 
 

@@ -9,6 +9,7 @@ import collections
 import contextlib
 import hmac
 import math
+import weakref
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from ...live.impression_buffer import DelayQueue
 from ..board import events
 from ..board.board import Board, BoardOut
 from ..board.events import AnyEvent
+from ..board.hollow_items import HollowItemOut
 from ..storage import Seal
 from .allowances import Allowances
 from .impression_ids import Seals, Signer, room_for
@@ -87,6 +89,8 @@ class BoardSession:
         self.lateness = Lateness()  # of answers, as this worker saw them
         self.answering: dict[int, asyncio.Future[Any]] = {}  # by key of the impression, until the log has its answer
         self._clients: dict[int, int] = {}  # numbers of clients by hash, as far as this worker has written them
+        # items whose clicks rise alone: of which board, after how many of its events, and the items
+        self.hollow: tuple[weakref.ref[Board] | None, int, list[HollowItemOut]] = None, 0, []
         self._room: tuple[Any, int, int] = (None, 0, 0)  # features and how many kinds of cohorts it is for, and bytes
 
     def summary(self) -> BoardOut:

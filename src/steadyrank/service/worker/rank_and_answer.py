@@ -252,12 +252,12 @@ def _told_again(
     return head, who, sender, features, ShownItems(*shown.of) if shown.of and client is None else None
 
 
-def check_outcome(worker: Worker, session: BoardSession, shown: ImpressionId) -> None:
-    """Refuse what came of a click where it is not the goal, or too late."""
+def check_outcome(worker: Worker, session: BoardSession, shown_at: float) -> None:
+    """Refuse what came of a click in a collection, or too late."""
     if session.board.learner_state.outcomes is None:
         raise Refused(409, NO_OUTCOMES)
     days = session.board.config.outcome_days
-    if worker.clock() > shown.expires - session.board.config.lifetime + days * _DAY:
+    if worker.clock() > shown_at + days * _DAY:
         raise Refused(410, f"the list was shown more than outcome_days ago, {days:g}")
 
 
@@ -265,7 +265,7 @@ async def outcome(
     worker: Worker, session: BoardSession, shown: ImpressionId, item: str, id_: str, amount: float
 ) -> str:
     """Something came of a click on an item of an impression; what became of it, once it is on the disk."""
-    check_outcome(worker, session, shown)
+    check_outcome(worker, session, shown.expires - session.board.config.lifetime)
     if has_new_items(session, shown):
         await worker.catch_up()  # an item was added at another worker a moment ago
     items = items_of(session, shown, [item])

@@ -177,13 +177,12 @@ def _refuse_unused(options: argparse.Namespace) -> None:
         if options.recent is not None:
             raise ValueError(f"--recent {options.recent:g} has no effect without --counts")
         return
+    from ..click_logs.columns import not_of_events
+
     for name in sorted(LISTS_ONLY):
         value = getattr(options, name)
         if value not in (None, "local"):
-            flag = f"--{name.replace('_', '-')} {value}"
-            raise ValueError(
-                f"{flag} has no effect with --counts: events without lists have --item, --time, --client"
-            )
+            raise ValueError(not_of_events(name, value))
 
 
 def _counts(options: argparse.Namespace, broken: float, progress: Any) -> tuple[Any, Any, float]:

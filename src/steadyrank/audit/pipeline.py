@@ -13,11 +13,11 @@ from ..click_logs import mapped
 from ..click_logs.agents import check_package, without_declared
 from ..click_logs.click_log import BoardLog, ClickLog, by_board, read
 from ..click_logs.files import sources_of
-from ..click_logs.holidays import holiday, without_holidays
+from ..click_logs.holidays import holiday, time_unit, without_holidays
 from ..click_logs.kept import Kept, seen
 from ..click_logs.looks import Impressions, ItemNumbers
 from ..core import workers
-from ..core.arrays import Floats, Ints
+from ..core.arrays import Bools, Floats, Ints
 from ..core.compiling.announcing import announcing
 from ..core.settings import real
 from .assembly import assembled
@@ -25,6 +25,7 @@ from .clean import check_clean, weights, write_clean
 from .cohorts import cohorts_told, with_cohorts
 from .detect.clients import NOBODY, OddClients, stand_out
 from .detect.findings import BoardTask, Finding, analyse
+from .detect.reloads import reloads
 from .detect.stretches import anew
 from .results import Audit
 from .since import FileRead, State, clients_of_new, of_new
@@ -109,8 +110,9 @@ def run(
         click_log, visitors = without_declared(click_log)
         whole = click_log if state is None else state.before(click_log)
         boards = by_board(whole)
-        everywhere: OddClients = recall("everywhere", lambda: _on_all_boards(whole, boards))
-        tasks = _tasks(whole, boards, everywhere, looks)
+        reloaded = _reloaded(whole)
+        everywhere: OddClients = recall("everywhere", lambda: _on_all_boards(whole, boards, reloaded))
+        tasks = _tasks(whole, boards, everywhere, looks, reloaded)
         if len(tasks) == 1 and on == "local":
             tasks = [tasks[0]._replace(tell=say, recall=recall)]
         findings = _findings(tasks, on, say, kept)
@@ -162,12 +164,20 @@ def _findings(tasks: list[BoardTask], on: str, say: Progress, kept: Kept | None)
     return [findings[task.board] for task in tasks]
 
 
-def _on_all_boards(log: ClickLog, boards: list[BoardLog]) -> OddClients:
+def _reloaded(log: ClickLog) -> Bools | None:
+    """Which impressions are the same look as one before, where it is known who came when."""
+    unit = time_unit(log)
+    if log.client is None or log.time is None or unit is None:
+        return None
+    return reloads(log.impressions, log.client, len(log.clients), log.board, log.time, unit)
+
+
+def _on_all_boards(log: ClickLog, boards: list[BoardLog], reloaded: Bools | None) -> OddClients:
     """Clients that stand out on several boards together: an item of each board is an item of its own."""
     if len(boards) < 2 or log.client is None:
         return NOBODY
     shown, names = _as_one_board(log)
-    return stand_out(shown, log.client, log.clients, names)
+    return stand_out(shown, log.client, log.clients, names, reloaded=reloaded)
 
 
 def _as_one_board(log: ClickLog) -> tuple[Impressions, list[Any]]:
@@ -204,7 +214,7 @@ def _chances(given: Sequence[float]) -> Floats:
 
 
 def _tasks(
-    log: ClickLog, boards: list[BoardLog], everywhere: OddClients, looks: Floats | None = None
+    log: ClickLog, boards: list[BoardLog], everywhere: OddClients, looks: Floats | None, reloaded: Bools | None
 ) -> list[BoardTask]:
     threads = max(1, (os.cpu_count() or 1) // len(boards))
     tasks = []
@@ -212,9 +222,10 @@ def _tasks(
         clients = [log.clients[c] for c in part.clients.tolist()]
         items = [log.items[k] for k in part.items.tolist()]
         named = np.flatnonzero(np.isin(part.clients, everywhere.named))
-        bought = None if log.bought is None else part.of(log.bought, slice(None))
+        bought, again = (None if of is None else part.of(of, slice(None)) for of in (log.bought, reloaded))
         sizes = threads, items, len(boards)
-        tasks.append(BoardTask(part.board, part.impressions, part.client, clients, *sizes, named, looks, bought))
+        task = BoardTask(part.board, part.impressions, part.client, clients, *sizes, named, looks, bought, again)
+        tasks.append(task)
     return tasks
 
 

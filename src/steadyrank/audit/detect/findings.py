@@ -53,6 +53,9 @@ class BoardTask(NamedTuple):
     named_everywhere: Ints | None = None  # numbers of clients that stand out on all boards together
     propensities: Floats | None = None  # attention of places, where it is given
     bought: Bools | None = None  # [n] whether each list has an outcome, where that is known
+    reloaded: Bools | None = (
+        None  # [n] whether each is the same look as one before, where clients and times are known
+    )
     tell: Tell = silent  # called on the way
     recall: Recall = anew  # asked for what longer steps gave before
 
@@ -329,7 +332,7 @@ def _people(task: BoardTask, suspect: Bools, parts: list[tuple[int, int]]) -> tu
     if task.client is None:
         return NOBODY, np.zeros(task.impressions.n, np.bool_)
     log = task.impressions, task.client, task.clients, task.items
-    people: OddClients = task.recall("clients", lambda: stand_out(*log, suspect, parts, task.boards))
+    people: OddClients = task.recall("clients", lambda: stand_out(*log, suspect, parts, task.boards, task.reloaded))
     named = people.named if task.named_everywhere is None else np.append(people.named, task.named_everywhere)
     return people, impressions_of(named, task.client, len(task.clients))
 

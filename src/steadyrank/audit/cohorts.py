@@ -34,7 +34,7 @@ def cohorts_told(
     log: ClickLog, shown: Impressions, items: list[Any], suspect: Bools, recall: Recall = anew
 ) -> dict[str, CohortsAudit]:
     """By role, such as network. `shown`: impressions of all boards as one; `suspect`: bool[n], suspect anyway."""
-    told = {}
+    by_role = {}
     for role, (values, of) in log.cohorts.items():
         judged, named = 0, list[SuspectCohort]()
         note = "No column says who: what clients share is not judged; name one with --client."
@@ -42,8 +42,8 @@ def cohorts_told(
             whose = log.client, len(log.clients), of, values, items, suspect
             judged, named = recall(f"cohorts-{role}", functools.partial(odd_cohorts, shown, *whose))
             note = "" if judged >= detect.COHORTS else _too_few(role, judged)
-        told[role] = CohortsAudit(judged, named, over_time(log, values, of, DRAWN), note)
-    return told
+        by_role[role] = CohortsAudit(judged, named, over_time(log, values, of, DRAWN), note)
+    return by_role
 
 
 def with_cohorts(audit: Audit, cohorts: dict[str, CohortsAudit]) -> Audit:

@@ -134,8 +134,8 @@ def read(
 def _words(schema: Format, roles: dict[str, str | None], by_query: bool) -> dict[str, str]:
     """How a log of another system is read, for people."""
     board = {"board": schema.boards[0]} if by_query else {}
-    told = {role: name for role, name in roles.items() if name}
-    return {"format": f"{schema.name}: {schema.words}", **board, **told}
+    named = {role: name for role, name in roles.items() if name}
+    return {"format": f"{schema.name}: {schema.words}", **board, **named}
 
 
 def explained(
@@ -224,8 +224,8 @@ class _Reader:
         files, before = (0, NOTHING_READ) if self.kept is None else self._resumed(self.kept)
         total, written = rows_in(logs), before.rows
         for i, log in enumerate(logs[files:], files + 1):
-            told = None if progress is None else lambda rows: progress(rows, total)
-            for part in impression_blocks([log], self.columns, told, before=before, last=i == len(logs)):
+            tell = None if progress is None else lambda rows: progress(rows, total)
+            for part in impression_blocks([log], self.columns, tell, before=before, last=i == len(logs)):
                 self.take(part)
                 before = ReadBefore(self.n_rows, part.dated, part.rest)
             if self.kept is not None and (i == len(logs) or self.n_rows - written >= ROWS):

@@ -159,11 +159,13 @@ def _blocks(log: Source, columns: list[str] | None) -> Iterator[Block]:
     if isinstance(log, pl.DataFrame):
         yield Block(_some(log, columns, "a data frame"), [])
         return
-    said = partition_of(log)
-    own = None if columns is None else [name for name in columns if name not in said] or None
+    of_folders = partition_of(log)
+    own = None if columns is None else [name for name in columns if name not in of_folders] or None
     reader = {"parquet": _parquet, "csv": _csv, "jsonl": _jsonl, "json": _json}[kind_of(log)]
     for frame, broken in reader(log, own):
-        more = [pl.lit(value, pl.String).alias(name) for name, value in said.items() if name not in frame.columns]
+        more = [
+            pl.lit(value, pl.String).alias(name) for name, value in of_folders.items() if name not in frame.columns
+        ]
         yield Block(frame.with_columns(more) if columns is None else frame.with_columns(more).select(columns), broken)
 
 

@@ -401,10 +401,10 @@ _NO_VALUE = "the value is no number"
 
 def _values(frame: pl.DataFrame, columns: Columns) -> pl.Series:
     """What came of each row, 0 where nothing is told, null where it is no number."""
-    told = frame[columns.value or ""]
-    if told.dtype == pl.String:
-        told = told.replace("", None)
-    return told.cast(pl.Float64, strict=False).set(told.is_null(), 0.0)
+    values = frame[columns.value or ""]
+    if values.dtype == pl.String:
+        values = values.replace("", None)
+    return values.cast(pl.Float64, strict=False).set(values.is_null(), 0.0)
 
 
 def _extras(frame: pl.DataFrame, columns: Columns) -> dict[str, Any]:

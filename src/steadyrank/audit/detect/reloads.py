@@ -1,9 +1,10 @@
 """Lists that a client is shown again at once, as when a page is loaded anew: one look at them, not many.
 
-Whether a client clicks too little, or avoids an item, is told by lists as trials. Who loads a page ten times in a minute
-and clicks nothing has looked at one list that did not please, not at ten. So a list without a click that is the one
-its client was shown before, without a click then, is a trial only if more than VISIT seconds have passed since the
-last one. Whoever polls a list all day without a click is judged by one list in each VISIT. Ours, no paper's.
+Whether a client clicks too little, or avoids an item, is told by lists as trials. Who loads a page ten times in a
+minute and clicks nothing has looked at one list that did not please, not at ten. So a list without a click that is
+the one its client was shown before, without a click then, is a trial only if more than VISIT seconds have passed
+since the last one. Whoever polls a list all day without a click is judged by one list in each VISIT. Ours, no
+paper's.
 """
 
 import numpy as np

@@ -281,11 +281,11 @@ class Stretch(UsualRates):
         rest = Rest(self.bands, self.usual, sparse, self.elsewhere.counts, self.elsewhere.votes, self.prior)
         nats, at = evidence(units, size, backward, rest)
         excess = nats - math.log(2 * nats.size) - BAR
-        found = np.flatnonzero(excess > 0.0).tolist()
+        clear = np.flatnonzero(excess > 0.0).tolist()
         edges = [
-            (max(int(at[i]) - size, 0), int(at[i])) if backward else (int(at[i]), int(at[i]) + size) for i in found
+            (max(int(at[i]) - size, 0), int(at[i])) if backward else (int(at[i]), int(at[i]) + size) for i in clear
         ]
-        return [(float(excess[i]), start, min(end, self.n)) for i, (start, end) in zip(found, edges, strict=True)]
+        return [(float(excess[i]), start, min(end, self.n)) for i, (start, end) in zip(clear, edges, strict=True)]
 
     def alone(self, start: int, end: int, cost: float) -> float:
         """Evidence for a division of all parts into those of one stretch and the others, as `split` has it."""

@@ -243,6 +243,9 @@ def test_the_command_tells_people_and_machines(tmp_path, burst, capsys):
     ("flags", "words"),
     [
         (["--counts", "--clicked", "x"], "--clicked x has no effect with --counts"),
+        (["--counts", "--since", "x.state"], "--since x.state has no effect with --counts: clean counts"),
+        (["--counts", "--network", "net"], "--client net judges each network as one sender"),
+        (["--counts", "--referrer", "from"], "--client from judges each referrer as one sender"),
         (["--counts", "--clean", "x.parquet"], "--clean x.parquet has no effect with --counts"),
         (["--counts", "--first-position", "0"], "--first-position 0 has no effect with --counts"),
         (["--recent", "3"], "--recent 3 has no effect without --counts"),
@@ -266,3 +269,5 @@ def test_the_least_logs_say_nothing(tmp_path):
     assert sr.audit_counts(pl.concat([one] * 100)).suspect_share == (0.0, 0.0)
     with pytest.raises(ValueError, match="--clicked x has no effect with --counts"):
         sr.audit_counts(one, clicked="x")
+    with pytest.raises(ValueError, match="--client item judges each network as one sender"):
+        sr.audit_counts(one, network="item")

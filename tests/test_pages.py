@@ -19,7 +19,7 @@ from steadyrank.evaluation.studies import ALL
 ROOT = pathlib.Path(__file__).parents[1]
 # Tables of numbers that no study measures, by page, and what makes them.
 NOT_FROM_EVIDENCE = {
-    "audit.md": [
+    "audit-reference.md": [
         ("| column | what |", "no measurement: columns of a report"),
     ],
     "audit-counts.md": [
@@ -29,7 +29,7 @@ NOT_FROM_EVIDENCE = {
             "bench/audit_counts.py",
         ),
     ],
-    "audit-method.md": [
+    "audit-measured.md": [
         ("| logs | found |", "bench/audit.py --planted"),
         ("| attack | attraction | 1 % | 2 % | 5 % | 10 % | 25 % |", "bench/audit_power.py"),
         (

@@ -15,6 +15,8 @@ def audit(log: Any, **options: Any) -> "Audit":
     audited = run(log, **options)
     if audited.state is not None:
         audited.state.write()
+    if audited.kept is not None:
+        audited.kept.remove()
     return audited
 
 
@@ -23,7 +25,10 @@ def audit_counts(log: Any, **options: Any) -> "CountsAudit":
     _need_polars()
     from .counts import run
 
-    return run(log, **options)
+    counted = run(log, **options)
+    if counted.kept is not None:
+        counted.kept.remove()
+    return counted
 
 
 def _need_polars() -> None:

@@ -1,5 +1,6 @@
 """What clients have in common (user agent, network, referrer): shares over time, and who together stands out."""
 
+import functools
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -8,6 +9,7 @@ from ..click_logs.looks import Impressions
 from ..core.arrays import Bools
 from .detect import cohorts as detect
 from .detect.cohorts import SuspectCohort, odd_cohorts
+from .detect.stretches import Recall, anew
 from .over_time import over_time
 from .results import Audit
 
@@ -28,17 +30,20 @@ class CohortsAudit:
         return asdict(self)
 
 
-def cohorts_told(log: ClickLog, shown: Impressions, items: list[Any], suspect: Bools) -> dict[str, CohortsAudit]:
+def cohorts_told(
+    log: ClickLog, shown: Impressions, items: list[Any], suspect: Bools, recall: Recall = anew
+) -> dict[str, CohortsAudit]:
     """By role, such as network. `shown`: impressions of all boards as one; `suspect`: bool[n], suspect anyway."""
-    told = {}
+    by_role = {}
     for role, (values, of) in log.cohorts.items():
         judged, named = 0, list[SuspectCohort]()
         note = "No column says who: what clients share is not judged; name one with --client."
         if log.client is not None:
-            judged, named = odd_cohorts(shown, log.client, len(log.clients), of, values, items, suspect)
+            whose = log.client, len(log.clients), of, values, items, suspect
+            judged, named = recall(f"cohorts-{role}", functools.partial(odd_cohorts, shown, *whose))
             note = "" if judged >= detect.COHORTS else _too_few(role, judged)
-        told[role] = CohortsAudit(judged, named, over_time(log, values, of, DRAWN), note)
-    return told
+        by_role[role] = CohortsAudit(judged, named, over_time(log, values, of, DRAWN), note)
+    return by_role
 
 
 def with_cohorts(audit: Audit, cohorts: dict[str, CohortsAudit]) -> Audit:

@@ -1,12 +1,13 @@
 """An audit of events without lists (who, what, when): shares of items over time, who moved them, and clean counts."""
 
+import contextlib
 import datetime
 import json
 import math
 import os
 import pathlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ..click_logs.agents import Visitors, check_package, without_declared
 from ..click_logs.click_log import ClickLog, read
 from ..click_logs.files import sources_of
 from ..click_logs.holidays import holiday, time_unit, without_holidays
+from ..click_logs.kept import Kept
 from ..core.arrays import Bools, Floats, Ints
 from ..core.compiling.announcing import announcing
 from ..core.files import replacing
@@ -97,6 +99,7 @@ class CountsAudit:
     summary: str = ""
     visitors: dict[str, Any] | None = None  # who came, where user agents are known
     shares: dict[str, Any] = field(default_factory=dict)  # events along time, by the items with most: `over_time`
+    kept: Any = None  # of `keep`: what an interrupted run would go on from, to be removed
 
     def __repr__(self) -> str:
         return f"<CountsAudit of {self.events:,} events: {self.summary[:500]}>"
@@ -147,6 +150,7 @@ def run(
     most_broken: float = 0.01,
     events: Sequence[tuple[str, str]] = (),
     recent: float = RECENT,
+    keep: str | pathlib.Path | None = None,
     progress: Callable[[str, int, int], None] | None = None,
     **columns: str | None,
 ) -> CountsAudit:
@@ -154,8 +158,8 @@ def run(
 
     `columns`: `item` (what), `time` (when) and `client` (who, if it is known), as far as they are not to be guessed,
     and `user_agent`, by which declared crawlers and AI agents are set apart first.
-    `recent`: days of the trending list. The other options are those of `audit`. O(events log events) and a pass of
-    the search for changes over at most 2,048 parts of the log.
+    `recent`: days of the trending list. `keep`: as in `audit`, of what is read. The other options are those of
+    `audit`. O(events log events) and a pass of the search for changes over at most 2,048 parts of the log.
     """
     logs = sources_of(log)
     if columns.get("user_agent"):
@@ -164,17 +168,21 @@ def run(
     real("recent", recent, 0.0, 36_500.0)
     holidays = [holiday(*one) for one in events]
     say = progress or (lambda step, done, of: None)
-    read_log = read(
-        logs,
-        columns,
-        time_format=time_format,
-        most_broken=most_broken,
-        events=True,
-        progress=lambda rows, of: say("reading", rows, of),
-    )
-    read_log, left_out = without_holidays(read_log, holidays)
-    read_log, visitors = without_declared(read_log)
-    return _Counts(read_log).result(recent, left_out, visitors, say)
+    read_as = {"columns": columns, "time": time_format, "broken": most_broken, "events": events, "recent": recent}
+    kept = None if keep is None else Kept(pathlib.Path(keep), logs, {"counts": True, **read_as})
+    with contextlib.closing(kept) if kept is not None else contextlib.nullcontext():
+        read_log = read(
+            logs,
+            columns,
+            time_format=time_format,
+            most_broken=most_broken,
+            events=True,
+            kept=kept,
+            progress=lambda rows, of: say("reading", rows, of),
+        )
+        read_log, left_out = without_holidays(read_log, holidays)
+        read_log, visitors = without_declared(read_log)
+        return replace(_Counts(read_log).result(recent, left_out, visitors, say), kept=kept)
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,11 @@ from ..click_logs import mapped
 from ..click_logs.agents import check_package, without_declared
 from ..click_logs.click_log import BoardLog, ClickLog, by_board, read
 from ..click_logs.files import sources_of
-from ..click_logs.holidays import holiday, without_holidays
+from ..click_logs.holidays import holiday, time_unit, without_holidays
+from ..click_logs.kept import Kept, seen
 from ..click_logs.looks import Impressions, ItemNumbers
 from ..core import workers
-from ..core.arrays import Floats, Ints
+from ..core.arrays import Bools, Floats, Ints
 from ..core.compiling.announcing import announcing
 from ..core.settings import real
 from .assembly import assembled
@@ -24,6 +25,8 @@ from .clean import check_clean, weights, write_clean
 from .cohorts import cohorts_told, with_cohorts
 from .detect.clients import NOBODY, OddClients, stand_out
 from .detect.findings import BoardTask, Finding, analyse
+from .detect.reloads import reloads
+from .detect.stretches import anew
 from .results import Audit
 from .since import FileRead, State, clients_of_new, of_new
 from .visitors import visitors_told
@@ -45,6 +48,7 @@ def run(
     propensities: Sequence[float] | None = None,
     clean: str | pathlib.Path | None = None,
     since: str | pathlib.Path | None = None,
+    keep: str | pathlib.Path | None = None,
     on: str = "local",
     progress: Progress | None = None,
     **columns: str | None,
@@ -61,7 +65,9 @@ def run(
     left out. `propensities`: the chance that each place is looked at, from the top, the last for all below; it is
     estimated from the log otherwise. `clean`: a Parquet file to write, the log without what is suspect. `since`: a
     file that says what earlier audits read and what was usual then; only other files are read, and what is told is of
-    them. Who calls writes the next state: `Audit.state`. `on`: where boards are audited, "local" or "ray".
+    them. Who calls writes the next state: `Audit.state`. `keep`: a folder for what is done on the way; an audit of
+    the same files with the same options that was interrupted goes on from there. Who calls removes what it holds:
+    `Audit.kept`. `on`: where boards are audited, "local" or "ray".
     `progress(step, done, of)` is called now and then, within a board too if it is the only one; `of` is 0 while
     unknown.
     """
@@ -81,66 +87,97 @@ def run(
     files: dict[str, FileRead] = {}
     if state is not None:
         logs, files = state.unread(logs)
-    click_log = read(
-        logs,
-        columns,
-        first_position=first_position,
-        time_format=time_format,
-        format=format,
-        most_broken=most_broken,
-        by_query=True,
-        progress=lambda rows, of: say("reading", rows, of),
-    )
-    click_log, left_out = without_holidays(click_log, holidays)
-    click_log, visitors = without_declared(click_log)
-    whole = click_log if state is None else state.before(click_log)
-    boards = by_board(whole)
-    everywhere = _on_all_boards(whole, boards)
-    tasks = _tasks(whole, boards, everywhere, looks)
-    if len(tasks) == 1 and on == "local":
-        tasks = [tasks[0]._replace(tell=say)]
-    findings = _findings(tasks, on, say)
-    notes = [*_notes(click_log), *left_out]
-    if state is not None:
-        next_state = state.after(whole, files, boards, findings)
-        findings = [of_new(part, finding, whole) for part, finding in zip(boards, findings, strict=True)]
-        everywhere = clients_of_new(everywhere, whole)
-        if earlier := whole.impressions.n - click_log.impressions.n:
+    kept = None
+    if keep is not None:
+        read_as = {"columns": columns, "position": first_position, "time": time_format, "format": format}
+        judged = {"broken": most_broken, "events": events, "looks": propensities}
+        before = {"state": None if state is None else seen(state.path)}
+        kept = Kept(pathlib.Path(keep), logs, read_as | judged | before)
+    with contextlib.closing(kept) if kept is not None else contextlib.nullcontext():
+        recall = anew if kept is None else kept.recall
+        click_log = read(
+            logs,
+            columns,
+            first_position=first_position,
+            time_format=time_format,
+            format=format,
+            most_broken=most_broken,
+            by_query=True,
+            kept=kept,
+            progress=lambda rows, of: say("reading", rows, of),
+        )
+        click_log, left_out = without_holidays(click_log, holidays)
+        click_log, visitors = without_declared(click_log)
+        whole = click_log if state is None else state.before(click_log)
+        boards = by_board(whole)
+        reloaded = _reloaded(whole)
+        everywhere: OddClients = recall("everywhere", lambda: _on_all_boards(whole, boards, reloaded))
+        tasks = _tasks(whole, boards, everywhere, looks, reloaded)
+        if len(tasks) == 1 and on == "local":
+            tasks = [tasks[0]._replace(tell=say, recall=recall)]
+        findings = _findings(tasks, on, say, kept)
+        notes = [*_notes(click_log), *left_out]
+        if kept is not None and kept.began_anew:
             notes.append(
-                f"Judged beside {earlier:,} impressions of earlier audits ({state.path}); what is new is told."
+                f"{kept.folder} kept what an audit of other files or with other options had done: it began anew."
             )
-    audit = assembled(whole, boards, findings, everywhere, notes)
-    if state is not None:
-        audit = replace(audit, state=next_state)
-    if click_log.cohorts:
-        suspect = np.isin(click_log.row, audit.flagged["row"].to_numpy())
-        if visitors is not None:
-            audit = replace(audit, visitors=visitors_told(visitors, click_log, suspect))
-        say("judging cohorts", 0, 0)
-        audit = with_cohorts(audit, cohorts_told(click_log, *_as_one_board(click_log), suspect))
-    if clean is None:
-        return audit
-    say("writing", 0, 0)
-    return replace(audit, clean=write_clean(pathlib.Path(clean), whole, weights(boards, findings, whole)))
+        if state is not None:
+            next_state = state.after(whole, files, boards, findings)
+            findings = [of_new(part, finding, whole) for part, finding in zip(boards, findings, strict=True)]
+            everywhere = clients_of_new(everywhere, whole)
+            if earlier := whole.impressions.n - click_log.impressions.n:
+                notes.append(
+                    f"Judged beside {earlier:,} impressions of earlier audits ({state.path}); what is new is told."
+                )
+        audit = assembled(whole, boards, findings, everywhere, notes)
+        if state is not None:
+            audit = replace(audit, state=next_state)
+        if click_log.cohorts:
+            suspect = np.isin(click_log.row, audit.flagged["row"].to_numpy())
+            if visitors is not None:
+                audit = replace(audit, visitors=visitors_told(visitors, click_log, suspect))
+            say("judging cohorts", 0, 0)
+            audit = with_cohorts(audit, cohorts_told(click_log, *_as_one_board(click_log), suspect, recall))
+        audit = replace(audit, kept=kept)
+        if clean is None:
+            return audit
+        say("writing", 0, 0)
+        return replace(audit, clean=write_clean(pathlib.Path(clean), whole, weights(boards, findings, whole)))
 
 
-def _findings(tasks: list[BoardTask], on: str, say: Progress) -> list[Finding]:
-    """What each board's log shows, in the order of the tasks; boards are audited at once."""
+def _findings(tasks: list[BoardTask], on: str, say: Progress, kept: Kept | None) -> list[Finding]:
+    """What each board's log shows, in the order of the tasks; boards are audited at once, but for those `kept`."""
     findings: dict[int, Finding] = {}
-    say("auditing", 0, len(tasks))
-    with contextlib.closing(workers.run(analyse, tasks, on=on)) as ended:
+    left = []
+    for task in tasks:
+        if kept is not None and kept.holds(f"board-{task.board}"):
+            findings[task.board] = kept.get(f"board-{task.board}")
+        else:
+            left.append(task)
+    say("auditing", len(findings), len(tasks))
+    with contextlib.closing(workers.run(analyse, left, on=on)) as ended:
         for task, finding in ended:
             findings[task.board] = finding
+            if kept is not None:
+                kept.put(f"board-{task.board}", finding)
             say("auditing", len(findings), len(tasks))
     return [findings[task.board] for task in tasks]
 
 
-def _on_all_boards(log: ClickLog, boards: list[BoardLog]) -> OddClients:
+def _reloaded(log: ClickLog) -> Bools | None:
+    """Which impressions are the same look as one before, where it is known who came when."""
+    unit = time_unit(log)
+    if log.client is None or log.time is None or unit is None:
+        return None
+    return reloads(log.impressions, log.client, len(log.clients), log.board, log.time, unit)
+
+
+def _on_all_boards(log: ClickLog, boards: list[BoardLog], reloaded: Bools | None) -> OddClients:
     """Clients that stand out on several boards together: an item of each board is an item of its own."""
     if len(boards) < 2 or log.client is None:
         return NOBODY
     shown, names = _as_one_board(log)
-    return stand_out(shown, log.client, log.clients, names)
+    return stand_out(shown, log.client, log.clients, names, reloaded=reloaded)
 
 
 def _as_one_board(log: ClickLog) -> tuple[Impressions, list[Any]]:
@@ -177,7 +214,7 @@ def _chances(given: Sequence[float]) -> Floats:
 
 
 def _tasks(
-    log: ClickLog, boards: list[BoardLog], everywhere: OddClients, looks: Floats | None = None
+    log: ClickLog, boards: list[BoardLog], everywhere: OddClients, looks: Floats | None, reloaded: Bools | None
 ) -> list[BoardTask]:
     threads = max(1, (os.cpu_count() or 1) // len(boards))
     tasks = []
@@ -185,9 +222,10 @@ def _tasks(
         clients = [log.clients[c] for c in part.clients.tolist()]
         items = [log.items[k] for k in part.items.tolist()]
         named = np.flatnonzero(np.isin(part.clients, everywhere.named))
-        bought = None if log.bought is None else part.of(log.bought, slice(None))
+        bought, again = (None if of is None else part.of(of, slice(None)) for of in (log.bought, reloaded))
         sizes = threads, items, len(boards)
-        tasks.append(BoardTask(part.board, part.impressions, part.client, clients, *sizes, named, looks, bought))
+        task = BoardTask(part.board, part.impressions, part.client, clients, *sizes, named, looks, bought, again)
+        tasks.append(task)
     return tasks
 
 

@@ -165,6 +165,7 @@ class Audit:
     visitors: dict[str, Any] | None = None  # who came, where user agents are known
     cohorts: dict[str, Any] = field(default_factory=dict)  # by role, such as network: `CohortsAudit`
     state: Any = None  # of `since`: what the next audit begins with, to be written
+    kept: Any = None  # of `keep`: what an interrupted run would go on from, to be removed
 
     def __repr__(self) -> str:
         return f"<Audit of {self.impressions:,} impressions: {_short(self.summary, 500)}>"

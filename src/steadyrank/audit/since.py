@@ -80,8 +80,8 @@ class State:
             raise ValueError(f"--since {path} is no state of this version's audits: it begins with {content[:24]!r}")
         head, _, table = content.removeprefix(MAGIC).partition(b"\n")
         try:
-            told = json.loads(head)
-            whole = bool(told["digest"] == _digest(told, table))
+            header = json.loads(head)
+            whole = bool(header["digest"] == _digest(header, table))
         except (ValueError, KeyError, TypeError):
             whole = False
         if not whole:
@@ -89,17 +89,17 @@ class State:
                 f"--since {path} is damaged: its content is not what was written. Take it from a backup, or delete "
                 "it to begin anew"
             )
-        files = {name: FileRead(*one) for name, one in told["files"].items()}
-        return cls(path, files, told["read_as"], told["dated"], pl.read_parquet(io.BytesIO(table)))
+        files = {name: FileRead(*one) for name, one in header["files"].items()}
+        return cls(path, files, header["read_as"], header["dated"], pl.read_parquet(io.BytesIO(table)))
 
     def write(self) -> None:
         """Put it in place of the file that was there, whole or not at all."""
         table = io.BytesIO()
         self.impressions.write_parquet(table, compression="zstd")
-        told: dict[str, Any] = {"files": self.files, "read_as": self.read_as, "dated": self.dated}
-        told["digest"] = _digest(told, table.getvalue())
+        header: dict[str, Any] = {"files": self.files, "read_as": self.read_as, "dated": self.dated}
+        header["digest"] = _digest(header, table.getvalue())
         with replacing(self.path) as file:
-            file.write(MAGIC + json.dumps(told).encode() + b"\n" + table.getvalue())
+            file.write(MAGIC + json.dumps(header).encode() + b"\n" + table.getvalue())
 
     def unread(self, logs: Sequence[Source]) -> tuple[list[Source], dict[str, FileRead]]:
         """Those that were not read before, and all files that will have been; data frames are always new.
@@ -114,11 +114,11 @@ class State:
                 new.append(log)
                 continue
             name = str(log.resolve())
-            known = self.files.get(name)
-            if known is not None and known.seems(log):
+            earlier = self.files.get(name)
+            if earlier is not None and earlier.seems(log):
                 continue
             now = FileRead.of(log)
-            if known is not None and known.digest != now.digest:
+            if earlier is not None and earlier.digest != now.digest:
                 raise ValueError(
                     f"{log} has changed since it was read for {self.path}: what it held would count twice. Give "
                     "files that are finished, such as those up to yesterday"
@@ -142,8 +142,8 @@ class State:
             raise ValueError(f"--since {self.path} is of a log whose times are {'' if self.dated else 'not '}dates")
         names: dict[str, list[Any]] = {"client": log.clients}
         numbers: dict[str, Any] = {}
-        told = {"items": log.items, "client": log.clients, "board": log.boards}
-        for column, values in told.items():
+        of_log = {"items": log.items, "client": log.clients, "board": log.boards}
+        for column, values in of_log.items():
             if column in old.columns:
                 flat = _flat(old[column]) if column == "items" else old[column]
                 names[column], numbers[column] = self._numbered(column, values, flat)

@@ -81,6 +81,13 @@ def add(commands: Any) -> None:
         metavar="STATE",
         help="read only files that are new since the last run, whose state is in this file; made by the first run",
     )
+    sub.add_argument(
+        "--keep",
+        type=pathlib.Path,
+        default=None,
+        metavar="FOLDER",
+        help="keep what is done there, so that the same command goes on after it was interrupted; removed at the end",
+    )
     sub.add_argument("--fail-above", default=None, metavar="SHARE", help="exit code 3 if surely more is suspect")
     sub.add_argument("--on", default="local", help="where boards are audited: local, ray or ray://HOST")
     sub.add_argument("--quiet", action="store_true", help="no progress")
@@ -113,8 +120,13 @@ def _run(options: argparse.Namespace) -> int:
     from ..core.compiling.announcing import unannounced
 
     progress = _Progress(shown=not options.quiet and not options.json)
-    with unannounced() if options.quiet else contextlib.nullcontext():
-        return _audit(options, limit, broken, looks, progress)
+    try:
+        with unannounced() if options.quiet else contextlib.nullcontext():
+            return _audit(options, limit, broken, looks, progress)
+    except KeyboardInterrupt:
+        if options.keep is not None:
+            print(f"{options.keep} keeps what was done: the same command goes on from there", file=sys.stderr)
+        raise
 
 
 def _audit(options: argparse.Namespace, limit: float | None, broken: float, looks: Any, progress: "_Progress") -> int:
@@ -122,7 +134,10 @@ def _audit(options: argparse.Namespace, limit: float | None, broken: float, look
     if options.counts:
         result, lines, surely = _counts(options, broken, progress.show)
         progress.close()
-        return _told(result, lines, surely, limit, options)
+        code = _told(result, lines, surely, limit, options)
+        if result.kept is not None:
+            result.kept.remove()
+        return code
     from ..audit.pipeline import run
     from ..audit.since import NothingNewError
 
@@ -135,6 +150,8 @@ def _audit(options: argparse.Namespace, limit: float | None, broken: float, look
     code = _told(result, _lines, result.suspect_share[0], limit, options)
     if result.state is not None:  # not before all was told: what an interrupted run read is new to the next
         result.state.write()
+    if result.kept is not None:
+        result.kept.remove()
     return code
 
 
@@ -146,6 +163,7 @@ def _audited(run: Any, options: argparse.Namespace, broken: float, looks: Any, p
         propensities=looks,
         clean=options.clean,
         since=options.since,
+        keep=options.keep,
         on=options.on,
         progress=progress,
         **how_to_read(options),
@@ -159,13 +177,12 @@ def _refuse_unused(options: argparse.Namespace) -> None:
         if options.recent is not None:
             raise ValueError(f"--recent {options.recent:g} has no effect without --counts")
         return
+    from ..click_logs.columns import not_of_events
+
     for name in sorted(LISTS_ONLY):
         value = getattr(options, name)
         if value not in (None, "local"):
-            flag = f"--{name.replace('_', '-')} {value}"
-            raise ValueError(
-                f"{flag} has no effect with --counts: events without lists have --item, --time, --client"
-            )
+            raise ValueError(not_of_events(name, value))
 
 
 def _counts(options: argparse.Namespace, broken: float, progress: Any) -> tuple[Any, Any, float]:
@@ -177,6 +194,7 @@ def _counts(options: argparse.Namespace, broken: float, progress: Any) -> tuple[
         most_broken=broken,
         events=options.events or (),
         time_format=options.time_format,
+        keep=options.keep,
         progress=progress,
         **({} if options.recent is None else {"recent": options.recent}),
         **{name: getattr(options, name) for name in ("item", "time", "client", "user_agent")},
@@ -242,16 +260,16 @@ class _Progress:
 
     def __init__(self, shown: bool = True) -> None:
         self.shown = shown and sys.stderr.isatty()
-        self.step, self.done, self.since = "", 0, 0.0
+        self.step, self.first, self.done, self.since = "", 0, 0, 0.0
 
     def show(self, step: str, done: int, of: int) -> None:
         if not self.shown:
             return
         if step != self.step or done < self.done:
-            self.step, self.since = step, time.monotonic()
+            self.step, self.first, self.since = step, done, time.monotonic()
         self.done = done
-        spent = time.monotonic() - self.since
-        left = f", {duration(spent / done * (of - done))} left" if 0 < done < of else ""
+        spent, made = time.monotonic() - self.since, done - self.first  # not what was done before an interruption
+        left = f", {duration(spent / made * (of - done))} left" if made and done < of else ""
         much = f": {done:,}{f' of {of:,}' if of else ''} {UNITS.get(step, '')}{left}" if done or of else ""
         print(f"\r\033[K{step}{much}", end="\n" if of and done == of else "", file=sys.stderr, flush=True)
 

@@ -18,8 +18,9 @@ from . import mapped
 from .columns import Columns, check_roles, understand, understand_events
 from .conversion import Format, check_told, chosen_format, converted
 from .files import EXAMPLES, ROW, Broken, Source, kind_of, peek, read_blocks, rows_in
+from .kept import ROWS, Kept
 from .looks import Impressions, ItemNumbers, blocks, first_of, picked
-from .rows import BlockImpressions, impression_blocks
+from .rows import NOTHING_READ, BlockImpressions, ReadBefore, impression_blocks
 
 LONGEST = 32_000  # places of a list that are told apart
 
@@ -84,6 +85,7 @@ def read(
     most_broken: float = 0.01,
     events: bool = False,
     by_query: bool = False,
+    kept: Kept | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ClickLog:
     """The log in some files or data frames, in the order given.
@@ -91,7 +93,8 @@ def read(
     `roles`: columns by role, as far as they are not to be guessed. `events`: rows tell of events without lists, and
     each becomes a list of one item that was clicked. `by_query`: the lists of a query are a board, where a schema of
     another system names queries and no other board is told. More than `most_broken` of the rows that cannot be used
-    is an error, which shows some. `progress` is called with the number of rows read so far, and of how many: 0 where
+    is an error, which shows some. `kept`: where what is read is kept, and was by a run that was interrupted; a log of
+    another system is read anew. `progress` is called with the number of rows read so far, and of how many: 0 where
     that is not known.
     """
     check_roles(roles)
@@ -109,12 +112,11 @@ def read(
         other = converted(logs, columns, roles, by_query)
         logs = [other.frame]
         columns = understand(other.frame.drop(ROW), {"items": "items", "clicked": "clicked"}, None)
+        kept = None
     else:
         read_as = columns.in_words()
-    reader = _Reader(columns)
-    total = rows_in(logs)
-    for part in impression_blocks(logs, columns, None if progress is None else lambda rows: progress(rows, total)):
-        reader.take(part)
+    reader = _Reader(columns, kept)
+    reader.take_all(logs, progress)
     scattered = columns.items is None and columns.impression is not None and reader.scattered()
     if scattered:
         reader = _Reader(columns)
@@ -206,16 +208,62 @@ def only(log: ClickLog, kept: Bools) -> ClickLog:
 
 
 class _Reader:
-    """Takes the impressions of blocks and gives a log."""
+    """Takes the impressions of blocks and gives a log. `kept`: where what it took is kept, and was before."""
 
-    def __init__(self, columns: Columns) -> None:
-        self.columns = columns
+    def __init__(self, columns: Columns, kept: Kept | None = None) -> None:
+        self.columns, self.kept = columns, kept
         self.items, self.boards, self.clients = _Names(), _Names(), _Names()
         self.cohorts = {role: _Names() for role in columns.cohorts()}
-        self.arrays = mapped.GrowingArrays()
+        self.arrays = mapped.GrowingArrays() if kept is None else kept.arrays()
         self.broken: list[Broken] = []
         self.n_broken = self.n_rows = self.repeats = 0
         self.dated = False
+
+    def take_all(self, logs: Sequence[Source], progress: Callable[[int, int], None] | None = None) -> None:
+        """Take the impressions of a log, file by file, but for what was taken and kept before."""
+        files, before = (0, NOTHING_READ) if self.kept is None else self._resumed(self.kept)
+        total, written = rows_in(logs), before.rows
+        for i, log in enumerate(logs[files:], files + 1):
+            tell = None if progress is None else lambda rows: progress(rows, total)
+            for part in impression_blocks([log], self.columns, tell, before=before, last=i == len(logs)):
+                self.take(part)
+                before = ReadBefore(self.n_rows, part.dated, part.rest)
+            if self.kept is not None and (i == len(logs) or self.n_rows - written >= ROWS):
+                self._keep(self.kept, i, before)
+                written = self.n_rows
+
+    def _named(self) -> dict[str, "_Names"]:
+        """Names that impressions have numbers of."""
+        return {"items": self.items, "boards": self.boards, "clients": self.clients, **self.cohorts}
+
+    def _keep(self, kept: Kept, files: int, before: ReadBefore) -> None:
+        """Write what was taken, of so many whole files."""
+        pieces = {}
+        for name, of in self._named().items():
+            for piece, frame in of.unwritten():
+                kept.put_frame(f"names-{name}-{piece}", frame)
+            pieces[name] = of.pieces
+        rest = None
+        if before.rest is not None:
+            rest = f"rest-{files}"
+            kept.put_frame(rest, before.rest)
+        counts = {name: getattr(self, name) for name in ("n_broken", "n_rows", "repeats", "dated", "broken")}
+        here = {"arrays": self.arrays.written(), "names": pieces, "rest": rest, "counts": counts}
+        kept.put_read({"files": files, "rows": before.rows, "dated": before.dated, **here})
+
+    def _resumed(self, kept: Kept) -> tuple[int, ReadBefore]:
+        """Take what was kept: how many files that was of, and what the next ones depend on."""
+        so_far = kept.read_so_far()
+        if so_far is None:
+            return 0, NOTHING_READ
+        self.arrays.resume(so_far["arrays"])
+        for name, of in self._named().items():
+            of.resume([kept.frame(f"names-{name}-{piece}") for piece in range(so_far["names"][name])])
+        for name, count in so_far["counts"].items():
+            setattr(self, name, count)
+        self.broken = [Broken(*one) for one in self.broken]
+        rest = None if so_far["rest"] is None else kept.frame(so_far["rest"])
+        return so_far["files"], ReadBefore(so_far["rows"], so_far["dated"], rest)
 
     def scattered(self) -> bool:
         """Whether rows of an impression stand apart."""
@@ -231,7 +279,7 @@ class _Reader:
         """Add the impressions of a block."""
         self.n_rows += rows.rows
         self.note(rows.broken, rows.n_broken)
-        if rows.time is not None and rows.time.size:
+        if rows.dated is not None:
             self.dated = rows.dated
         looked_at = rows.looked_at()
         self.arrays.add(
@@ -322,6 +370,22 @@ class _Names:
     def __init__(self) -> None:
         self.values: list[Any] = []
         self._numbers = pl.DataFrame({"value": [], "number": []}, schema={"value": pl.Null, "number": pl.Int32})
+        self._written = self.pieces = 0  # values that are kept, and in how many frames
+
+    def unwritten(self) -> list[tuple[int, pl.DataFrame]]:
+        """What is new since it was asked last, if anything is: the number of a frame, and the frame."""
+        if len(self.values) == self._written:
+            return []
+        self._written, new = len(self.values), self._numbers[self._written :]
+        self.pieces += 1
+        return [(self.pieces - 1, new)]
+
+    def resume(self, frames: list[pl.DataFrame]) -> None:
+        """Go on with all that `unwritten` gave."""
+        if frames:
+            self._numbers = pl.concat(frames)
+            self.values = self._numbers["value"].to_list()
+        self._written, self.pieces = len(self.values), len(frames)
 
     def numbers(self, values: pl.Series) -> ItemNumbers:
         """The number of each value, new ones given out as they come; -1 for null."""

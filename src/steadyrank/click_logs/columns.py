@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 
@@ -34,6 +35,13 @@ _EVENT_ITEM = (  # in rows of events, beside those above
     "target|object|name|title|path|page"
 )
 EVENT_ROLES = ("item", "time", "client", "user_agent")
+_COHORTS = "cohorts are judged by what they saw and did not click, which events do not tell; --client {}"
+_NOT_OF_EVENTS = {  # why an audit of counts has no use for an option, and what it can do instead
+    "since": "clean counts, and senders who come for one item alone, are of all events, and a state holds only the "
+    "last impressions; give it all files, or those of the last months",
+    "network": f"{_COHORTS} judges each network as one sender",
+    "referrer": f"{_COHORTS} judges each referrer as one sender",
+}
 _IN_LISTS = (  # in rows of impressions, where `clicked` beside one of them is a flag
     "clicked_position|click_position|click_pos|clicked_pos|position_clicked|clicked_item|clicked_item_id|clicked_items"
 )
@@ -44,6 +52,7 @@ _OPTIONS = (
     "most_broken",
     "events",
     "propensities",
+    "keep",
     "clean",
     "on",
     "progress",
@@ -122,6 +131,12 @@ def flag(role: str) -> str:
     return f"--{role.replace('_', '-')}"
 
 
+def not_of_events(option: str, value: Any) -> str:
+    """Why an audit of events without lists refuses an option."""
+    why = _NOT_OF_EVENTS.get(option, "events without lists have --item, --time and --client").format(value)
+    return f"{flag(option)} {value} has no effect with --counts: {why}"
+
+
 def check_roles(roles: dict[str, str | None]) -> None:
     """Refuse roles that no column can have."""
     for role in roles:
@@ -177,9 +192,7 @@ def understand_events(sample: pl.DataFrame, roles: dict[str, str | None], writte
     for role in ROLES:
         name = roles.get(role) or None
         if name is not None and role not in EVENT_ROLES:
-            raise ValueError(
-                f"{flag(role)} {name} has no effect with --counts: events have --item, --time and --client"
-            )
+            raise ValueError(not_of_events(role, name))
         if name is not None and name not in sample.columns:
             raise ValueError(f"{flag(role)} names {name!r}, which is no column; {_columns_in(sample)}")
         if role in EVENT_ROLES:

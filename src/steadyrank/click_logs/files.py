@@ -130,12 +130,13 @@ def kind_of(path: pathlib.Path) -> str:
     return kind
 
 
-def read_blocks(logs: Sequence[Source], columns: list[str] | None = None, gaps: bool = True) -> Iterator[Block]:
-    """The rows of files and data frames in order, with the column ROW; all columns or some.
+def read_blocks(
+    logs: Sequence[Source], columns: list[str] | None = None, gaps: bool = True, start: int = 0
+) -> Iterator[Block]:
+    """The rows of files and data frames in order, with the column ROW, from `start` on; all columns or some.
 
     `gaps`: NaN is a gap, as null is; else it stays.
     """
-    start = 0
     for log in logs:
         if isinstance(log, pl.DataFrame) and ROW in log.columns:  # made of another log's rows, numbered as these
             yield Block(_alike(_some(log, None if columns is None else [*columns, ROW], "a data frame"), gaps), [])

@@ -4,6 +4,8 @@ The files lie where `tempfile` puts them (TMPDIR) and vanish with the arrays.
 """
 
 import mmap
+import os
+import pathlib
 import tempfile
 from typing import IO, Any
 
@@ -43,9 +45,13 @@ def release(*arrays: Array | None) -> None:
 
 
 class GrowingArrays:
-    """Arrays that grow block by block; once they are longer than memory should hold, they grow on disk."""
+    """Arrays that grow block by block; once they are longer than memory should hold, they grow on disk.
 
-    def __init__(self) -> None:
+    `folder`: where their files stay; by default they are nameless.
+    """
+
+    def __init__(self, folder: pathlib.Path | None = None) -> None:
+        self._folder = folder
         self._parts: dict[str, list[Array]] = {}
         self._files: dict[str, tuple[IO[bytes], np.dtype[Any]]] = {}
         self._held = 0
@@ -65,11 +71,35 @@ class GrowingArrays:
     def _write(self) -> None:
         for name, parts in self._parts.items():
             if name not in self._files:
-                self._files[name] = tempfile.TemporaryFile(), parts[0].dtype  # noqa: SIM115  # open while it grows
+                self._files[name] = self._open(name, "w+b"), parts[0].dtype
             file, kind = self._files[name]
             for part in parts:
                 file.write(np.ascontiguousarray(part, kind).data)
         self._parts, self._held = {}, 0
+
+    def _open(self, name: str, mode: str) -> IO[bytes]:
+        """The file of an array, open while it grows."""
+        if self._folder is None:
+            return tempfile.TemporaryFile()
+        return (self._folder / f"array-{name}.bin").open(mode)
+
+    def written(self) -> dict[str, tuple[int, str]]:
+        """Write all to the folder. Returns bytes and kind of each array, with which `resume` goes on."""
+        self._write()
+        for file, _ in self._files.values():
+            file.flush()
+            os.fsync(file.fileno())
+        return {name: (file.tell(), kind.str) for name, (file, kind) in self._files.items()}
+
+    def resume(self, arrays: dict[str, tuple[int, str]]) -> None:
+        """Go on with arrays that lie in the folder, as `written` told of them; what was added after that is lost."""
+        for name, (size, kind) in arrays.items():
+            file = self._open(name, "r+b")
+            self._files[name] = file, np.dtype(kind)
+            if file.seek(0, os.SEEK_END) < size:
+                raise ValueError(f"{file.name} is shorter than it was written; delete its folder to begin anew")
+            file.truncate(size)
+            file.seek(size)
 
     def take(self, name: str, kind: Any) -> Array:
         """One of the arrays, which is given up."""

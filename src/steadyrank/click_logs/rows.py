@@ -6,7 +6,7 @@ Rows are one impression each, with its list, or one shown item each, several of 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -61,7 +61,7 @@ class BlockImpressions:
     board: pl.Series | None
     cohorts: dict[str, pl.Series] = field(default_factory=dict)  # by role: what clients have in common
     bought: Bools | None = None  # [impression] whether any of its rows has a value above 0
-    dated: bool = False  # whether times are dates
+    dated: bool | None = None  # whether times are dates; None before any could be read
     n_broken: int = 0
     broken: list[Broken] = field(default_factory=list)
     rest: pl.DataFrame | None = None  # rows of an impression that may go on in the next block
@@ -78,22 +78,34 @@ class BlockImpressions:
         return looked
 
 
+class ReadBefore(NamedTuple):
+    """What was read of a log before some of its files, as far as these depend on it."""
+
+    rows: int = 0
+    dated: bool | None = None  # whether times are dates; None before any could be read
+    rest: pl.DataFrame | None = None  # rows of an impression that may go on
+
+
+NOTHING_READ = ReadBefore()
+
+
 def impression_blocks(
     logs: Sequence[Source],
     columns: Columns,
     progress: Callable[[int], None] | None = None,
     together: bool = False,
+    before: ReadBefore = NOTHING_READ,
+    last: bool = True,
 ) -> Iterator[BlockImpressions]:
     """Impressions with their whole lists. `progress` is called with the number of rows read so far.
 
     `together`: rows of an impression may stand apart; all are read into memory, and each impression is where its
-    first row stands.
+    first row stands. `before`: what was read of the log `before` these files, of which the `last` is the log's.
     """
-    blocks = _named_blocks(logs, columns, progress)
+    blocks = _named_blocks(logs, columns, progress, before.rows)
     if together:
         blocks = iter([_sorted(list(blocks), columns)])
-    rest: pl.DataFrame | None = None
-    dated: bool | None = None
+    rest, dated = before.rest, before.dated
     for frame, broken in blocks:
         try:
             timed, dated = _timed(frame, columns, dated)
@@ -108,22 +120,21 @@ def impression_blocks(
         rest = part.rest
         yield replace(
             part,
-            dated=bool(dated),
+            dated=dated,
             rows=frame.height + len(broken),
             n_broken=part.n_broken + len(broken),
             broken=[*broken, *part.broken],
         )
-    if rest is not None and rest.height:
-        yield replace(_of_items(rest.clear(), columns, rest, last=True), dated=bool(dated))
+    if last and rest is not None and rest.height:
+        yield replace(_of_items(rest.clear(), columns, rest, last=True), dated=dated)
 
 
 def _named_blocks(
-    logs: Sequence[Source], columns: Columns, progress: Callable[[int], None] | None
+    logs: Sequence[Source], columns: Columns, progress: Callable[[int], None] | None, rows: int
 ) -> Iterator[Block]:
-    """The rows with null in place of names that are infinite: these cannot be told in JSON."""
-    rows = 0
+    """The rows, from number `rows` on, with null in place of names that are infinite, which JSON cannot hold."""
     roles = {columns.item, columns.client, columns.board} - {None}
-    for frame, broken in read_blocks(logs, columns.used()):
+    for frame, broken in read_blocks(logs, columns.used(), start=rows):
         rows += frame.height + len(broken)
         if progress is not None:
             progress(rows)

@@ -1,5 +1,6 @@
 """Stretches of a log in which clicks behave otherwise: found at every scale, told from drift, and cut out exactly."""
 
+import functools
 import itertools
 import math
 from collections.abc import Iterable
@@ -10,7 +11,7 @@ import numpy as np
 from ...core.arrays import Bools, Floats, Ints, Small
 from .bayes_factors import GROUPED, REFERENCE
 from .scales import Tally, Units, count_where
-from .stretches import BAR, SHORTEST, Elsewhere, Stretch, Tell, parts, silent, tightened
+from .stretches import BAR, SHORTEST, Elsewhere, Recall, Stretch, Tell, anew, parts, silent, tightened
 from .two_regimes import two_states
 
 SUDDEN = 2.5  # nats by which a step must explain a change better than a slower one does
@@ -42,7 +43,7 @@ class ChangedStretch(NamedTuple):
         return self._replace(start=self.start * units.span, end=min(self.end * units.span, n))
 
 
-def regimes(units: Units, threads: int = 1, tell: Tell = silent) -> Small:
+def regimes(units: Units, threads: int = 1, tell: Tell = silent, recall: Recall = anew) -> Small:
     """The number of each part's regime, int16[n]: 0, 1, ... in the order in which they were told apart.
 
     A log is divided in two by the clearest sudden change, and so are its parts. O(looks log n) a division.
@@ -50,20 +51,34 @@ def regimes(units: Units, threads: int = 1, tell: Tell = silent) -> Small:
     label: Small = np.zeros(units.n, np.int16)
     queue, made = [0], 1
     cost = math.log(max(units.n, 2)) + CHANGE
-    whole = Stretch(units, np.arange(units.n), None, threads, tell)
+    whole = Stretch(units, np.arange(units.n), None, threads, tell, recall=_within(recall, "1-0"))
     while queue and made < MOST_REGIMES:
         regime = queue.pop(0)
         where = np.flatnonzero(label == regime)
         if where.size < 2 * parts(SHORTEST, units):
             continue
-        rest = whole.elsewhere if 2 * where.size > units.n else None  # what is no attack speaks of all of the log
-        part = whole if made == 1 else Stretch(units.only(where), where, None, threads, tell, rest)
-        second = _clearest(part, cost)
+        step = f"{made}-{regime}"
+        divide = functools.partial(_second, whole, where, made, cost, _within(recall, step))
+        second = recall(f"division-{step}", divide)
         if second is not None:
             label[where[second]] = made
             queue += [regime, made]
             made += 1
     return label
+
+
+def _within(recall: Recall, name: str) -> Recall:
+    """The same, of steps that are part of one."""
+    return lambda step, compute: recall(f"{name}-{step}", compute)
+
+
+def _second(whole: Stretch, where: Ints, made: int, cost: float, recall: Recall) -> Bools | None:
+    """Which of some parts of a log, divided in `made` regimes so far, are one more; None without a sudden change."""
+    if made == 1:
+        return _clearest(whole, cost)
+    rest = whole.elsewhere if 2 * where.size > whole.n else None  # what is no attack speaks of all of the log
+    some = Stretch(whole.units.only(where), where, None, whole.threads, whole.tell, rest, recall)
+    return _clearest(some, cost)
 
 
 def _clearest(part: Stretch, cost: float) -> Bools | None:
@@ -146,15 +161,19 @@ class Calm:
         return places
 
 
-def intervals(units: Units, threads: int = 1, tell: Tell = silent, *, apart: bool = True) -> list[ChangedStretch]:
-    """The intervals of a log in which clicks do not behave as in most of it, in order; `tell` is called on the way.
+def intervals(
+    units: Units, threads: int = 1, tell: Tell = silent, recall: Recall = anew, *, apart: bool = True
+) -> list[ChangedStretch]:
+    """The intervals of a log in which clicks do not behave as in most of it, in order.
+
+    `tell` is called on the way, and `recall` asked for what longer steps gave before.
 
     The longest regime is trusted. Where two others touch, each is an interval of its own, if they are to be kept
     `apart`; else both are one. An interval stands if its
     evidence does, if much of that shows next to an edge, and if its edges are sudden: steps must explain both
     together better than slower changes do.
     """
-    label = _settled(regimes(units, threads, tell), parts(SHORTEST, units))
+    label = _settled(regimes(units, threads, tell, recall), parts(SHORTEST, units))
     suspect: Bools = label != np.bincount(label).argmax() if label.size else np.zeros(0, np.bool_)
     if not suspect.any():
         return []

@@ -210,13 +210,20 @@ class ListKinds:
         return share, float(n @ share) / max(float(n.sum()), 1.0)
 
 
-def scored(out: Floats, pairs: Pairs) -> Scores:
-    """The scores of all clients from what they did."""
+def scored(out: Floats, pairs: Pairs, again: Floats) -> Scores:
+    """The scores of all clients from what they did.
+
+    `again`: [2, client] lists that are the same look as one before (`reloads`), and how many of as many others click.
+    Without these, too, a client must click few.
+    """
     shown, got, due = out[:, SHOWN], out[:, CLICKS], out[:, EXPECTED]
     judged: Bools = shown >= FEWEST
     amount, spread, by = beta_binomial(out[:, LISTS], shown, out[:, LISTS_EXPECTED], judged)
-    silence = np.zeros(shown.size)
-    tails(np.zeros(shown.size), shown, out[:, LISTS_EXPECTED], spread, silence)
+    looks, expected = shown - again[0], out[:, LISTS_EXPECTED] - again[1]
+    few, silence = np.zeros(shown.size), np.zeros(shown.size)
+    tails(out[:, LISTS], looks, expected, spread, few)
+    amount = np.where(amount < 0.0, np.maximum(amount, np.minimum(few / by, 0.0)), amount)
+    tails(np.zeros(shown.size), looks, expected, spread, silence)
     place, _, _ = beta_binomial(out[:, TOP], got, out[:, TOP_EXPECTED], judged & (got > 1))
     z = np.where(got > 0, 6.0 * out[:, TASTE] ** 2 / np.maximum(got, 1.0), 0.0)
     taste = alike(out[:, TASTE] ** 2, np.full(got.size, 1.0 / 12.0), got, z)

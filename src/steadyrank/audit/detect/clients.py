@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...click_logs import mapped
 from ...click_logs.looks import Impressions, ItemNumbers, blocks
 from ...comparison.count_tests import FEWEST, adjusted_shares
 from ...core.arrays import Bools, Floats, Ints
@@ -83,19 +84,20 @@ def stand_out(
     suspect: Bools | None = None,
     intervals: Sequence[tuple[int, int]] = (),
     boards: int = 1,
+    reloaded: Bools | None = None,
 ) -> OddClients:
     """Which clients stand out, and why: the tests of `client_tests`, and one for each suspect interval.
 
     In an interval a client's clicks are weighed: how much better do its rates explain them than the usual ones do?
     Of someone with usual ones the chance of s nats is at most e^-s (Ville 1939). The clients named are those whose
     scores pass after Benjamini and Hochberg 1995: of all named, at most SURE are honest. `boards`: on how many each
-    client is judged. O(looks log looks).
+    client is judged. `reloaded`: impressions that are the same look as one before (`reloads`). O(looks log looks).
     """
     n = len(names)
     if not n or not impressions.n:
         return NOBODY
     suspect = np.zeros(impressions.n, np.bool_) if suspect is None else suspect
-    log = _Clients(impressions, client, n, suspect, intervals, boards)
+    log = _Clients(impressions, client, n, suspect, intervals, boards, reloaded)
     named = log.too_active()
     for _ in range(PASSES):
         usual: Bools = ~suspect & ~impressions_of(named, client, n)
@@ -118,6 +120,15 @@ def impressions_of(named: Ints, client: ItemNumbers, n: int) -> Bools:
     return chosen
 
 
+def _first_looks(client: ItemNumbers, reloaded: Bools) -> ItemNumbers:
+    """Whose each impression is, nobody's if it is the same look as one before."""
+    out: ItemNumbers = mapped.empty(client.size, np.int32)
+    for some in blocks(client.size):
+        out[some] = np.where(reloaded[some], -1, client[some])
+        mapped.release(client, out)
+    return out
+
+
 class _Clients:
     """The clients of a log, and how odd each is against what is usual."""
 
@@ -129,9 +140,11 @@ class _Clients:
         suspect: Bools,
         intervals: Sequence[tuple[int, int]],
         boards: int,
+        reloaded: Bools | None = None,
     ) -> None:
         self.impressions, self.client, self.n, self.suspect = impressions, client, n, suspect
-        self.intervals, self.boards = intervals, boards
+        self.intervals, self.boards, self.reloaded = intervals, boards, reloaded
+        self.trials = client if reloaded is None else _first_looks(client, reloaded)
         self.cells = place_cells(impressions)
         self.out: Floats = np.zeros((n, CLIENT_COLUMNS))
         self.scores: Floats = np.zeros((len(WAYS), n))
@@ -149,7 +162,13 @@ class _Clients:
         share, self.share = kinds.shares_clicked(shown, usual)
         at_top = top_shares(counts, self.cells)
         self.out[:] = 0.0
+        again = np.zeros((2, self.n))  # lists reloaded, and how many of as many others click
         for some, part in shown.parts():
+            kind = kinds.of(part)
+            if self.reloaded is not None:
+                at = np.flatnonzero(self.reloaded[some])
+                whose = self.client[some][at]
+                again += [np.bincount(whose, of, self.n) for of in (np.ones(at.size), share[kind[at]])]
             tally_clients(
                 part.item,
                 part.bits,
@@ -159,15 +178,15 @@ class _Clients:
                 self.client[some],
                 self.suspect[some],
                 tuple(appeal),
-                kinds.of(part),
+                kind,
                 share,
                 rank,
                 mean,
                 at_top,
                 self.out,
             )
-        self.pairs = pairs_of(shown, self.cells, self.client, appeal, self.out[:, SHOWN])
-        self.tests = scored(self.out, self.pairs)
+        self.pairs = pairs_of(shown, self.cells, self.trials, appeal, self.out[:, SHOWN])
+        self.tests = scored(self.out, self.pairs, again)
         self.scores[:5] = np.abs(np.stack(self.tests[:5]))
         self.scores[5] = self._in_intervals(usual)
 

@@ -65,8 +65,8 @@ def odd_cohorts(
     pooled[~np.append(judged, False)[pooled]] = -1  # the last is that of nobody
 
     def named() -> dict[Any, SuspectClient]:
-        found = stand_out(impressions, pooled, values, list(items), unasked)
-        return {one.client: one for one in found.listed if one.certainty >= SURE}
+        odd = stand_out(impressions, pooled, values, list(items), unasked)
+        return {one.client: one for one in odd.listed if one.certainty >= SURE}
 
     first = named()
     number = {value: c for c, value in enumerate(values)}

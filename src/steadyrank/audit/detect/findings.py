@@ -27,7 +27,7 @@ from .explanations import Explanation, Usual, by_pairs, explain, gathered, usual
 from .outcomes import Outcomes, RaisedItem, outcomes_of
 from .place_rates import PlaceRates, place_rates
 from .scales import Tally, Units, summed_up, tally
-from .stretches import BAR, Tell, rates_by_item, silent
+from .stretches import BAR, Recall, Tell, anew, rates_by_item, silent
 
 DRAWS = 24  # of impressions at random, and as many stretches where the log has them
 LONGEST_DRAW = 2_000  # impressions of a draw: as many show how evidence behaves
@@ -53,7 +53,11 @@ class BoardTask(NamedTuple):
     named_everywhere: Ints | None = None  # numbers of clients that stand out on all boards together
     propensities: Floats | None = None  # attention of places, where it is given
     bought: Bools | None = None  # [n] whether each list has an outcome, where that is known
+    reloaded: Bools | None = (
+        None  # [n] whether each is the same look as one before, where clients and times are known
+    )
     tell: Tell = silent  # called on the way
+    recall: Recall = anew  # asked for what longer steps gave before
 
 
 @dataclass(frozen=True)
@@ -213,7 +217,9 @@ class BoardInspection:
         What turned out to be no attack says what is usual when the others are judged.
         """
         n = self.impressions.n
-        changed = [part.in_impressions(self.units, n) for part in intervals(self.units, self.task.threads, tell)]
+        threads, recall = self.task.threads, self.task.recall
+        by_parts = recall("changes", lambda: intervals(self.units, threads, tell, recall))
+        changed: list[ChangedStretch] = [part.in_impressions(self.units, n) for part in by_parts]
         everything = self.counts(np.ones(n, np.bool_))
         judged: list[Judged] = []
         for _ in range(2):
@@ -325,7 +331,8 @@ def _people(task: BoardTask, suspect: Bools, parts: list[tuple[int, int]]) -> tu
     """Clients that stand out, here or on all boards together, and which impressions are theirs."""
     if task.client is None:
         return NOBODY, np.zeros(task.impressions.n, np.bool_)
-    people = stand_out(task.impressions, task.client, task.clients, task.items, suspect, parts, task.boards)
+    log = task.impressions, task.client, task.clients, task.items
+    people: OddClients = task.recall("clients", lambda: stand_out(*log, suspect, parts, task.boards, task.reloaded))
     named = people.named if task.named_everywhere is None else np.append(people.named, task.named_everywhere)
     return people, impressions_of(named, task.client, len(task.clients))
 

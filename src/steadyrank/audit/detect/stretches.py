@@ -2,6 +2,7 @@
 
 import collections
 import copy
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -30,11 +31,17 @@ MOST_TRIED = 200  # candidates for one change
 ROUNDS = 4  # of fitting a stretch
 BLOCKS = 64  # of a log, each with one vote on each item
 Tell: TypeAlias = Callable[[str, int, int], None]  # a step, how much of it is done, of how much: 0 if unknown
+Recall: TypeAlias = Callable[[str, Callable[[], Any]], Any]  # a step by its name: its result, computed unless known
 BANDS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98)  # quantiles of usual attraction between groups of items
 
 
 def silent(step: str, done: int, of: int) -> None:
     """A `Tell` that tells nobody."""
+
+
+def anew(step: str, compute: Callable[[], Any]) -> Any:
+    """A `Recall` that knows nothing."""
+    return compute()
 
 
 def prior_of(looks: Ints, clicks: Ints) -> Floats:
@@ -143,7 +150,7 @@ class Stretch(UsualRates):
     `where`: their places in the log. `usual`: counts that say what is usual, those of all of them by default.
     `elsewhere`: what is known apart from a stretch of them, that of all of them by default. `threads`: how many
     scales are looked at at once; the findings do not depend on it. `tell` is called before each longer step and may
-    raise.
+    raise; `recall` is asked for its result.
     """
 
     def __init__(
@@ -154,9 +161,10 @@ class Stretch(UsualRates):
         threads: int = 1,
         tell: Tell = silent,
         elsewhere: Elsewhere | None = None,
+        recall: Recall = anew,
     ) -> None:
         self.units, self.where, self.n = units, where, units.n
-        self.threads, self.tell = threads, tell
+        self.threads, self.tell, self.recall = threads, tell, recall
         self._better: dict[tuple[int, int, bool], tuple[int, int]] = {}  # of `_fitted`
         self.few, self.shortest = parts(FEW, units), max(parts(SHORTEST, units), 2)
         self.toll = TOLL * units.span
@@ -204,7 +212,8 @@ class Stretch(UsualRates):
     def _fitted(self, start: int, end: int, far: bool) -> tuple[int, int]:
         for _ in range(ROUNDS):
             if (start, end, far) not in self._better:
-                self._better[start, end, far] = self._refitted(start, end, far)
+                refitted = functools.partial(self._refitted, start, end, far)
+                self._better[start, end, far] = self.recall(f"fit-{start}-{end}-{far}", refitted)
             better = self._better[start, end, far]
             if better == (start, end):
                 break
@@ -253,7 +262,9 @@ class Stretch(UsualRates):
 
         with ThreadPoolExecutor(self.threads) as pool:
             for size, units in at_scales(self.units, shortest):
-                begun += [pool.submit(self._at_scale, (size, units, backward)) for backward in (False, True)]
+                for backward in (False, True):
+                    one = functools.partial(self._at_scale, (size, units, backward))
+                    begun.append(pool.submit(self.recall, f"pass-{size}-{backward}", one))
                 finish(self.threads)  # what a scale is counted by is let go with it
             finish(0)
         tried: set[tuple[int, int]] = set()
@@ -270,11 +281,11 @@ class Stretch(UsualRates):
         rest = Rest(self.bands, self.usual, sparse, self.elsewhere.counts, self.elsewhere.votes, self.prior)
         nats, at = evidence(units, size, backward, rest)
         excess = nats - math.log(2 * nats.size) - BAR
-        found = np.flatnonzero(excess > 0.0).tolist()
+        clear = np.flatnonzero(excess > 0.0).tolist()
         edges = [
-            (max(int(at[i]) - size, 0), int(at[i])) if backward else (int(at[i]), int(at[i]) + size) for i in found
+            (max(int(at[i]) - size, 0), int(at[i])) if backward else (int(at[i]), int(at[i]) + size) for i in clear
         ]
-        return [(float(excess[i]), start, min(end, self.n)) for i, (start, end) in zip(found, edges, strict=True)]
+        return [(float(excess[i]), start, min(end, self.n)) for i, (start, end) in zip(clear, edges, strict=True)]
 
     def alone(self, start: int, end: int, cost: float) -> float:
         """Evidence for a division of all parts into those of one stretch and the others, as `split` has it."""

@@ -13,11 +13,12 @@ from ...core.compiling.announcing import announcing
 from ...core.contract import ANYONE, Visit
 from ...core.files import replacing
 from ...core.refusals import Refused
-from ...core.settings import flag, real, whole
+from ...core.settings import flag, whole
 from ...core.views import GuardView
 from .. import answers, snapshot
+from ..delays import Delays
 from ..gate import OneGuard, guarding
-from ..impression_buffer import DelayQueue, ImpressionBuffer, Outcome
+from ..impression_buffer import ImpressionBuffer, Outcome
 from ..ranker import Observed, Shown
 from .alarms import Alarm, alarms_of
 from .collection_state import CollectionState, ShownItems, check_order
@@ -61,26 +62,14 @@ class Collection:
         most_open: int = 100_000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        if settle is not None and lifetime is None:
-            raise ValueError(f"settle={settle!r} needs a lifetime: without one an unanswered list would wait forever")
-        self.lifetime = None if lifetime is None else real("lifetime", lifetime, 0.0)
-        self.settle = self.lifetime if settle is None else real("settle", settle, 0.0, self.lifetime)
+        self._delays = Delays(lifetime, settle, clock)
         own: dict[str, Any] = {"explore": explore, "memory": memory}
         own |= {} if attention is None else {"attention": [float(chance) for chance in attention]}
         self._keys, self._keep = QueryKeys(fold, secret), flag("keep_queries", keep_queries)
         with announcing("the collection"):
             self._state = CollectionState(length, own, seed, most_pairs, guarding(guard, guard_settings))
-        in_order = self.lifetime is not None
-        self._impressions = ImpressionBuffer(self._state, in_order, count_unanswered, most_open)
-        self._clock = clock
-        self._delays = self._make_delays()
+        self._impressions = ImpressionBuffer(self._state, self._delays.in_order, count_unanswered, most_open)
         self._lock = threading.RLock()
-
-    def _make_delays(self) -> tuple[DelayQueue, ...]:
-        """Until answers are learnt from, and until it is too late for them."""
-        if self.lifetime is None or self.settle is None:
-            return ()
-        return DelayQueue(self.settle), DelayQueue(self.lifetime)
 
     def __repr__(self) -> str:
         with self._lock:
@@ -106,7 +95,7 @@ class Collection:
         steps, most = steps_of(scores, len(candidates)), self._state.length
         size = min(most if length is None else whole("length", length, 1, most), len(candidates))
         with self._lock:
-            self._pass_time()
+            self._delays.pass_time(self._impressions)
             codes = coded(self._keys.items(candidates), steps)
             places = self._state.rank_for(key[0], codes, size)
             items = tuple(candidates[place] for place in places.tolist())
@@ -133,15 +122,11 @@ class Collection:
         key, sender = self._keys.query(query), self._sender(client)
         order = items if candidates is None else candidates
         places, steps = places_among(items, order, self._state.length), steps_of(scores, len(order))
-        left_out = clicked is answers.LEFT_OUT and position is None and clicks is None and examined is None
-        answer = None
-        if not left_out:
-            form = answers.IN_PROCESS
-            answer = answers.given(form, clicked=clicked, position=position, clicks=clicks, examined=examined).to(
-                items
-            )
+        answer = answers.given_if_any(
+            answers.IN_PROCESS, items, clicked=clicked, position=position, clicks=clicks, examined=examined
+        )
         with self._lock:
-            self._pass_time()
+            self._delays.pass_time(self._impressions)
             codes = coded(self._keys.items(order), steps)
             ours = self._state.rank_for(key[0], codes, len(items))
             number = self._show(sender, places, key, codes[places], items)
@@ -163,17 +148,7 @@ class Collection:
         text = key[1] if self._keep else ""
         note = self._state.note_of(ShownItems(key[0], codes.tolist(), list(items), text))
         visit = Visit(self._impressions.rounds + 1, sender)
-        number = self._impressions.shown(visit, places, note)
-        for delay in self._delays:
-            delay.note(self._clock(), number)
-        return number
-
-    def _pass_time(self) -> None:
-        """Expire and settle what is due: first what is over, answered or not, in order."""
-        if self._delays:
-            now = self._clock()
-            self._impressions.expire(self._delays[1].due(now))
-            self._impressions.settle(self._delays[0].due(now))
+        return self._delays.show(self._impressions, visit, places, note)
 
     def feedback(
         self,
@@ -189,9 +164,8 @@ class Collection:
             answers.IN_PROCESS, clicked=clicked, position=position, clicks=clicks, examined=examined
         )
         with self._lock:
-            self._pass_time()
-            if isinstance(shown, bool) or not isinstance(shown, int):
-                raise Refused(422, f"an impression's id is a whole number, not {shown!r}")
+            self._delays.pass_time(self._impressions)
+            answers.check_id(shown)
             place = self._impressions.find_place(shown)
             codes = self._state.codes_of(self._impressions.note[place], int(self._impressions.size[place]))
             clicked_one = [given.item] if isinstance(given.item, str) else []
@@ -205,7 +179,7 @@ class Collection:
         """
         key, _ = self._keys.query(query)
         with self._lock:
-            self._pass_time()
+            self._delays.pass_time(self._impressions)
             return self._state.forget_query(key, self._impressions.note)
 
     def prior(self) -> tuple[list[float], float]:
@@ -242,14 +216,12 @@ class Collection:
         A secret that you gave is not in it.
         """
         with self._lock:
-            now, keys = self._clock(), self._keys
+            keys = self._keys
             extra = {
                 "fold": keys.fold,
                 "keep_queries": self._keep,
                 "secret": None if keys.given else keys.secret.hex(),
-                "lifetime": self.lifetime,
-                "settle": self.settle,
-                "delays": [[[now - then, number] for then, number in delay.moments] for delay in self._delays],
+                **self._delays.keep(),
             }
             content = snapshot.pack(*snapshot.take(self._state, self._impressions, extra))
         with replacing(pathlib.Path(path)) as file:
@@ -282,11 +254,7 @@ class Collection:
         collection._state = state
         collection._keys = QueryKeys(header["fold"], secret or bytes.fromhex(header["secret"]))
         collection._keys.given = header["secret"] is None
-        collection._keep, collection._clock = header["keep_queries"], clock
-        collection.lifetime, collection.settle = header["lifetime"], header["settle"]
-        collection._delays, now = collection._make_delays(), clock()
-        for delay, moments in zip(collection._delays, header["delays"], strict=True):
-            delay.moments.extend((now - age, number) for age, number in moments)
+        collection._keep, collection._delays = header["keep_queries"], Delays.restore(header, clock)
         collection._lock = threading.RLock()
         return collection
 

@@ -584,6 +584,8 @@ def test_the_client_speaks_of_collections(url, tmp_path):
     server = Server(url, tmp_path / "log").wait()
     client = server.client()
     assert client.put_collection("shop", length=3, settle=0, keep_queries=True)["collection"] == "shop"
+    shown = client.rank_query("shop", "red shoes", DOCS, rules={"pins": {"d9": 2}})
+    assert shown.items == ("d0", "d9", "d1")
     shown = client.rank_query("shop", "red shoes", DOCS, scores=range(12, 0, -1), client="ann")
     assert shown.items == tuple(DOCS[:3])
     assert client.feedback("shop", shown.impression, clicked="d2") == "learnt"

@@ -98,6 +98,14 @@ def candidates(shown):
     return {"candidates": NAMES[:10_000]}
 
 
+def rules_of(names):
+    """Of all kinds, which most lists do not keep by themselves."""
+    groups = {f"g{k}": {"items": names[k::50], "most": 1} for k in range(50)}
+    include = {f"n{k}": {"items": names[k::9]} for k in range(5)}
+    boosts = dict.fromkeys(names[:500], 1.5)
+    return {"pins": {names[-1]: 1}, "exclude": names[100:200], "boosts": boosts, "groups": groups, "include": include}
+
+
 # of each route: what to send to it, all that is accepted or not, and to which board; with a query if it takes one
 LONG = "boards/large"
 WORST = {
@@ -172,6 +180,7 @@ WORST |= {
         (SHOP, lambda shown: {"query": "q", "candidates": NAMES[:1_000], "scores": [1.0] * 1_000, "client": "ann"}),
         (SHOP, lambda shown: {"query": "q", "candidates": [f"other {k}" for k in range(60_000)]}),
         (SHOP, lambda shown: {"query": "q" * 900_000, "candidates": ["a"]}),
+        (SHOP, lambda shown: {"query": "q", "candidates": NAMES[:1_000], "rules": rules_of(NAMES[:1_000])}),
         (SHOP, lambda shown: {"query": "q", "candidates": ["a", "b"], "theirs": [f"o {k}" for k in range(60_000)]}),
     ],
     ("POST", "/v1/collections/{collection}/feedback"): [

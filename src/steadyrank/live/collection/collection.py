@@ -20,11 +20,13 @@ from ..delays import Delays
 from ..gate import OneGuard, guarding
 from ..impression_buffer import ImpressionBuffer, Outcome
 from ..ranker import Observed, Shown
+from ..rules import Rules
 from .alarms import Alarm, alarms_of
 from .collection_state import CollectionState, ShownItems, check_order
 from .engine_scores import coded, steps_of
 from .judgments import Judgment, judged
 from .query_keys import QueryKeys
+from .ruled_candidates import ruled_list
 
 _TEXT_CLIENTS = 1 << 53  # numbers of clients that are named by text begin here
 
@@ -83,13 +85,16 @@ class Collection:
         scores: Sequence[float] | None = None,
         client: int | str | None = None,
         length: int | None = None,
+        rules: Rules | Mapping[str, Any] | None = None,
     ) -> Shown:
         """The best of the candidates, which are in the engine's order; shorter when there are fewer than places.
 
         `scores`: the engine's, one for each, on any scale; what they are worth is learnt. `client`: who looks, as
-        text or as a number of your own from 0 on. A query that nobody has visited yet gets the engine's order.
-        O(candidates).
+        text or as a number of your own from 0 on. `rules`: what the list has to keep, as for `Ranker.rank`; what they
+        say of items that are no candidates holds as far as it can. A query that nobody has visited yet gets the
+        engine's order. O(candidates).
         """
+        kept = Rules.of(rules)
         key, sender = self._keys.query(query), self._sender(client)
         check_order(candidates)
         steps, most = steps_of(scores, len(candidates)), self._state.length
@@ -97,9 +102,12 @@ class Collection:
         with self._lock:
             self._delays.pass_time(self._impressions)
             codes = coded(self._keys.items(candidates), steps)
-            places = self._state.rank_for(key[0], codes, size)
+            places, unkept = self._state.rank_for(key[0], codes, size), list[str]()
+            if kept is not None:
+                ruled = ruled_list(self._state, kept, key[0], codes, candidates, size)
+                places, unkept = ruled.ranking, ruled.unkept
             items = tuple(candidates[place] for place in places.tolist())
-            return Shown(self._show(sender, places, key, codes[places], items), items)
+            return Shown(self._show(sender, places, key, codes[places], items), items, tuple(unkept))
 
     def observe(
         self,

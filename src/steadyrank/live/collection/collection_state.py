@@ -17,7 +17,7 @@ from ..widening import restored
 from .engine_scores import SCORE_BITS
 from .id_table import EMPTY, NOT_THERE, Texts, add_all, find_or_add_row, find_row, slots_for
 from .pair_table import PairTable, QueryTable, busiest, without
-from .re_ranker import PLACES, QUERY, ReRanker, re_rank
+from .re_ranker import PLACES, QUERY, ReRanker, index_candidates, re_rank
 
 FEWEST_PAIRS = 1_000
 FEWEST_SLOTS = 1 << 6
@@ -81,6 +81,12 @@ class CollectionState(LearnerState):
         places: Ints = np.zeros(size, np.int64)
         re_rank(self.learner, query, codes, places)
         return places
+
+    def indexed(self, query: int, codes: Ints) -> tuple[Floats, Floats]:
+        """What items, whose codes are in the engine's order, are ranked by, and what each attracts by now."""
+        index, means = np.empty(codes.size), np.empty(codes.size)
+        index_candidates(self.learner, query, codes, index, means)
+        return index, means
 
     def note_of(self, shown: ShownItems) -> Floats:
         """The note of a list that was shown; its query is remembered from now on, and the names that it brings."""

@@ -68,6 +68,7 @@ class QueryRankIn(Schema):
     """What to rank: the candidates that an engine found for a `query`, in its order, with its `scores` on any scale.
 
     `client`, `cohort`, `length` and `theirs` are as for boards; what is in `theirs` has to be among the candidates.
+    `rules`: what this list keeps, as for boards; of items that are no candidates they hold as far as they can.
     """
 
     query: str
@@ -77,6 +78,7 @@ class QueryRankIn(Schema):
     client: str | None = None
     cohort: dict[str, str] | None = None
     theirs: list[str] | None = None
+    rules: RulesSetting | None = None
 
 
 class RankOut(Schema):
@@ -236,7 +238,7 @@ def _out(given: GivenList, skipped: int) -> RankOut:
     return out
 
 
-def _rules(body: RankIn) -> Rules | None:
+def _rules(body: RankIn | QueryRankIn) -> Rules | None:
     """The rules of a request; refused where they are wrong in themselves."""
     try:
         made = None if body.rules is None else body.rules.made()
@@ -253,7 +255,8 @@ def list_for(worker: Worker | Replicas, session: BoardSession, body: QueryRankIn
     check_sender(body.client, body.cohort)
     check_number("theirs", body.theirs)
     found, who = Found(body.query, body.candidates, body.scores), (body.client, body.cohort, body.theirs)
-    return _out(rank_and_answer.rank(worker, session, None, body.length, *who, found=found), 0)
+    given = rank_and_answer.rank(worker, session, None, body.length, *who, found=found, rules=_rules(body))
+    return _out(given, 0)
 
 
 def list_now(giver: Worker | Replicas, session: BoardSession, body: RankIn | QueryRankIn) -> RankOut | None:

@@ -654,15 +654,15 @@ def test_judgments_are_written_for_tools_that_measure_search(tmp_path, capsys):
     collection.save(path)
     assert main(["judgments", str(path), "--secret-file", str(key)]) == 0
     header, *rows = capsys.readouterr().out.splitlines()
-    assert header == "query,docid,rating,rate,low,high,looks,clicks"
+    assert header == "query,docid,rating,rate,low,high,looks,clicks,outcomes,value"
     assert [row.split(",")[:3] for row in rows] == [
         ["red shoes", "d0", "0"],
         ["red shoes", "d 1", "3"],
         ["red shoes", "d2", "0"],
     ]
-    looks, clicks = rows[1].split(",")[6:]
+    looks, clicks, *came = rows[1].split(",")[6:]
     rate, low, high = map(float, rows[1].split(",")[3:6])
-    assert (looks, clicks) == ("40", "20")
+    assert (looks, clicks, came) == ("40", "20", ["0", "0"])
     assert low < rate < high < 0.6
     assert main(["judgments", str(path), "--secret-file", str(key), "--format", "qrels", "--highest", "1"]) == 0
     assert capsys.readouterr().out.splitlines() == ["red_shoes 0 d0 0", "red_shoes 0 d_1 1", "red_shoes 0 d2 0"]

@@ -186,6 +186,9 @@ WORST |= {
     ("POST", "/v1/collections/{collection}/feedback"): [
         (SHOP, lambda shown: {"impression": shown["impression"], "clicks": [0] * 300_000}),
     ],
+    ("POST", "/v1/collections/{collection}/outcomes"): [
+        (SHOP, lambda shown: {"impression": shown["impression"], "item": "x", "value": 1e12, "id": "y" * 900_000}),
+    ],
     ("POST", "/v1/collections/{collection}/observe"): [
         (SHOP, lambda shown: {"id": "x", "query": "q", "items": [f"i{k}" for k in range(90_000)], "clicked": None}),
     ],
@@ -237,7 +240,7 @@ async def sent(content):
 
 async def prepared_collection(local):
     """A collection to attack, with three thousand queries."""
-    await local.ask("PUT", SHOP, {"length": 10, "settle": 0, "keep_queries": True})
+    await local.ask("PUT", SHOP, {"length": 10, "settle": 0, "keep_queries": True, "outcomes": True})
     await local.ask("POST", f"{SHOP}/history", past_queries(None))
     asked = {"query": "query 1", "candidates": ITEMS, "client": "ann"}
     await local.ask("POST", f"{SHOP}/observe", {"id": "1", "query": "q", "items": ITEMS[:4], "clicked": None})

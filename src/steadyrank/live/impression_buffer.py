@@ -45,7 +45,7 @@ UNANSWERED = (OPEN, WITHHELD)
 MOST_KINDS = 8  # of cohorts on a board
 _FIRST_PLACES = 10_000  # positions of lists
 _NO_COHORTS: Mapping[str, int] = {}
-NO_OUTCOMES = "outcomes are learnt from where value is the goal: it is clicks here (goal)"
+NO_OUTCOMES = "outcomes are learnt from where value is the goal (goal); a collection takes them with outcomes"
 _UNKNOWN: Floats = np.zeros(0)  # nothing is known of a visit
 
 

@@ -1,6 +1,7 @@
 """Many queries over one engine, inside your own process."""
 
 import pathlib
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,11 +19,12 @@ from ...core.views import GuardView
 from .. import answers, snapshot
 from ..delays import Delays
 from ..gate import OneGuard, guarding
-from ..impression_buffer import ImpressionBuffer, Outcome
+from ..impression_buffer import NO_OUTCOMES, ImpressionBuffer, Outcome
+from ..outcomes import WITH_ANSWER, Told, amount_of, number_of
 from ..ranker import Observed, Shown
 from ..rules import Rules
 from .alarms import Alarm, alarms_of
-from .collection_state import CollectionState, ShownItems, check_order
+from .collection_state import CollectionState, ShownItems, check_order, places_known
 from .engine_scores import coded, steps_of
 from .judgments import Judgment, judged
 from .query_keys import QueryKeys
@@ -40,8 +42,10 @@ class Collection:
     at; by default, all that an answer speaks of was. `fold`: queries that differ in case, width and white space alone
     are one; otherwise your texts are keys as they are. `keep_queries`: remember queries as text, not as digests with
     a key, `secret`; a secret that is not given is made, and saved with the rest. `most_pairs`: (query, item) pairs
-    remembered; the queries with the fewest visits leave first. `guard`, `guard_settings`, `lifetime`, `settle`,
-    `count_unanswered`, `most_open`, `clock`: as for `Ranker`; one guard judges a client over all queries.
+    remembered; the queries with the fewest visits leave first. `outcomes`: `outcome` reports what comes of clicks,
+    which tells guards who is a person and judgments what items bring; lists are made for clicks all the same.
+    `guard`, `guard_settings`, `lifetime`, `settle`, `count_unanswered`, `most_open`, `clock`: as for `Ranker`; one
+    guard judges a client over all queries.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class Collection:
         keep_queries: bool = False,
         secret: bytes | None = None,
         most_pairs: int = 4_000_000,
+        outcomes: bool = False,
         guard: str | type | Sequence[OneGuard] = "ClientTrust",
         guard_settings: Mapping[str, Any] | None = None,
         lifetime: float | None = None,
@@ -69,7 +74,8 @@ class Collection:
         own |= {} if attention is None else {"attention": [float(chance) for chance in attention]}
         self._keys, self._keep = QueryKeys(fold, secret), flag("keep_queries", keep_queries)
         with announcing("the collection"):
-            self._state = CollectionState(length, own, seed, most_pairs, guarding(guard, guard_settings))
+            guards, told = guarding(guard, guard_settings), flag("outcomes", outcomes)
+            self._state = CollectionState(length, own, seed, most_pairs, guards, outcomes=told)
         self._impressions = ImpressionBuffer(self._state, self._delays.in_order, count_unanswered, most_open)
         self._lock = threading.RLock()
 
@@ -156,7 +162,7 @@ class Collection:
         text = key[1] if self._keep else ""
         note = self._state.note_of(ShownItems(key[0], codes.tolist(), list(items), text))
         visit = Visit(self._impressions.rounds + 1, sender)
-        return self._delays.show(self._impressions, visit, places, note)
+        return self._delays.show(self._impressions, visit, places_known(places), note)
 
     def feedback(
         self,
@@ -166,6 +172,8 @@ class Collection:
         position: int | None = None,
         clicks: Sequence[bool | int] | None = None,
         examined: int | None = None,
+        value: float | None = None,
+        id: str = WITH_ANSWER,
     ) -> Outcome:
         """Answer a list: as `Ranker.feedback`, with the same refusals."""
         given = answers.given(
@@ -177,7 +185,32 @@ class Collection:
             place = self._impressions.find_place(shown)
             codes = self._state.codes_of(self._impressions.note[place], int(self._impressions.size[place]))
             clicked_one = [given.item] if isinstance(given.item, str) else []
-            return self._impressions.answer(shown, *given.to(self._keys.names(codes, clicked_one)))
+            answer = given.to(self._keys.names(codes, clicked_one))
+            if value is None:
+                return self._impressions.answer(shown, *answer)
+            if self._state.outcomes is None:
+                raise Refused(409, NO_OUTCOMES)
+            amount, number = amount_of(value, ""), number_of(id)
+            engine_place = int(self._impressions.ranking[place, answers.only_click(answer)])
+            outcome = self._impressions.answer(shown, *answer)
+            self._impressions.outcome(shown, engine_place, number, amount)
+            return outcome
+
+    def outcome(self, shown: int, item: str, value: float, *, kind: str = "purchase", id: str | None = None) -> Told:
+        """Something came of a click: as `Ranker.outcome`, with the same refusals; of a collection with `outcomes`."""
+        with self._lock:
+            self._delays.pass_time(self._impressions)
+            if self._state.outcomes is None:
+                raise Refused(409, NO_OUTCOMES)
+            answers.check_id(shown)
+            place, amount = self._impressions.find_place(shown), amount_of(value, kind)
+            codes = self._state.codes_of(self._impressions.note[place], int(self._impressions.size[place]))
+            names = self._keys.names(codes, [item])
+            if item not in names:
+                raise Refused(422, f"item {item!r:.80} was not shown")
+            number = secrets.randbits(63) if id is None else number_of(id)
+            engine_place = int(self._impressions.ranking[place, names.index(item)])
+            return self._impressions.outcome(shown, engine_place, number, amount)
 
     def forget(self, query: str) -> bool:
         """Remove a query and all that is known of its items; whether it was known.

@@ -28,10 +28,10 @@ from ..worker.listing import Found
 from ..worker.rank_and_answer import GivenList, check_theirs
 from ..worker.replicas import Replicas
 from ..worker.worker import Worker
-from .board_routes import BOARDS, add_new, check_items, check_kind, check_room
+from .board_routes import add_new, check_items, check_kind, check_room
 from .bodies import encode
 from .forwarding import Elsewhere
-from .request import AWAY, AnswerIn, Call, ErrorOut, Features, check_path, gather_in_turns, known_of_visit
+from .request import AWAY, AnswerIn, Call, ErrorOut, Features, gather_in_turns, known_of_visit
 
 OUTCOMES = "/v1/outcomes"
 _MOST_ROWS = 10_000  # of a batch
@@ -384,7 +384,6 @@ async def _answer_known(call: Call, name: str, body: FeedbackIn) -> str:
 async def _answer_with_value(call: Call, session: BoardSession, shown: ImpressionId, body: FeedbackIn) -> str:
     """The outcome of an answer with what came of its click, which is refused before anything of it is written."""
     call.may("feedback", session.name)
-    check_path(session, BOARDS)
     if body.value is UNSET or not isinstance(body.clicked, str):
         raise Refused(422, "value goes with clicked, an item: report what came of several clicks by outcomes")
     amount = amount_of(body.value, "")
@@ -475,7 +474,6 @@ async def _take_outcome(call: Call, name: str, body: OutcomeIn) -> str:
         raise Refused(422, f"kind is a word of 1 to 32 of A-Z a-z 0-9 _ -, such as purchase, not {body.kind!r:.80}")
     async with call.worker.cache.hold_board(name):
         session = call.worker.find_board(name)
-        check_path(session, BOARDS)
         if session.resealing is not None and not session.resealing.done():
             await asyncio.shield(session.resealing)
         shown = session.seals.open(body.impression, call.worker.clock())

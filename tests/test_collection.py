@@ -94,9 +94,9 @@ def test_what_scores_tell_beyond_places_is_learnt():
     ],
 )
 def test_scores_are_taken_beyond_what_is_usual_at_a_place(scores, steps):
-    found = steps_of(scores, 3).tolist()
-    assert found == steps or steps is None
-    assert all(0 <= step <= 255 for step in found)
+    made = steps_of(scores, 3).tolist()
+    assert made == steps or steps is None
+    assert all(0 <= step <= 255 for step in made)
 
 
 def test_an_item_that_was_never_shown_has_the_prior_of_its_place(learnt):

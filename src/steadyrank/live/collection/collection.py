@@ -74,8 +74,8 @@ class Collection:
         own |= {} if attention is None else {"attention": [float(chance) for chance in attention]}
         self._keys, self._keep = QueryKeys(fold, secret), flag("keep_queries", keep_queries)
         with announcing("the collection"):
-            guards, told = guarding(guard, guard_settings), flag("outcomes", outcomes)
-            self._state = CollectionState(length, own, seed, most_pairs, guards, outcomes=told)
+            guards, reported = guarding(guard, guard_settings), flag("outcomes", outcomes)
+            self._state = CollectionState(length, own, seed, most_pairs, guards, outcomes=reported)
         self._impressions = ImpressionBuffer(self._state, self._delays.in_order, count_unanswered, most_open)
         self._lock = threading.RLock()
 

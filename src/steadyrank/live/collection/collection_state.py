@@ -233,7 +233,7 @@ class CollectionState(LearnerState):
 
     def rename_query(self, query: int, now: int, notes: Floats) -> bool:
         """Know a query by another id, and no text of it; whether anything said something of it. O(queries)."""
-        known = self._rename_in_notes(query, now, notes)
+        had_id = self._rename_in_notes(query, now, notes)
         self.learner.surges.rename(query, now)
         self.brought = {_other(pair, query, now): came for pair, came in self.brought.items()}
         self._clicked = {at: _other(pair, query, now) for at, pair in self._clicked.items()}
@@ -244,7 +244,7 @@ class CollectionState(LearnerState):
             other = queries.keeping(np.arange(queries.total), queries.ids.key.size)
             self.learner = self.learner._replace(queries=other)
             self.query_texts.keep(self.query_texts.ids() != query)
-        return known or row != NOT_THERE
+        return had_id or row != NOT_THERE
 
     def _rename_in_notes(self, query: int, now: int, notes: Floats) -> bool:
         """In notes of lists that may still be answered, and in what guards remember of others; whether any had it."""

@@ -39,7 +39,7 @@ async def forget(worker: Worker, session: BoardSession, query: int) -> Forgotten
     session.check_served()
     number, writer = session.number, worker.log_writer
     now = 1 + int(worker.chance.integers(2**ID_BITS - 1))
-    known = await worker.write_event(session, events.QueryForgotten(query, now)) == "done"
+    was_known = await worker.write_event(session, events.QueryForgotten(query, now)) == "done"
     await asyncio.sleep(_OTHERS)
     changed, at, head = 0, 0, await writer.run_chore(lambda store: store.head(number % store.partitions))
     while at < head:
@@ -49,7 +49,7 @@ async def forget(worker: Worker, session: BoardSession, query: int) -> Forgotten
     await worker.catch_up()
     if number not in worker.cache.by_number:
         raise Refused(404, f"no board {session.name!r}")
-    return Forgotten(known, changed)
+    return Forgotten(was_known, changed)
 
 
 def _rewrite(board: int, after: int, upto: int, query: int, now: int, store: SqlStore) -> tuple[int, int]:

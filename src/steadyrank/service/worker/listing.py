@@ -138,8 +138,8 @@ class QueryListing:
         codes = self.codes[ranking]
         new = self._state.item_names.rows(codes >> SCORE_BITS) == NOT_THERE
         names = [self._order[place] if one else "" for place, one in zip(ranking, new.tolist(), strict=True)]
-        known = not self._text or self._state.query_texts.text(self.query) is not None
-        return ShownItems(self.query, codes.tolist(), names if new.any() else [], "" if known else self._text)
+        kept_already = not self._text or self._state.query_texts.text(self.query) is not None
+        return ShownItems(self.query, codes.tolist(), names if new.any() else [], "" if kept_already else self._text)
 
 
 class Found(NamedTuple):

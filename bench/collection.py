@@ -627,7 +627,7 @@ def scale(pairs, each=100):
         "a copy for judgments": state.copied,
         "a copy for the dashboard": lambda: copy_busiest(board, 50),
         "a copy for a snapshot": state.arrays,
-        "the table twice as large": lambda: PairTable.of(table.columns(), 2 * table.item.size),
+        "the table twice as large": lambda: PairTable.of(table._asdict(), 2 * table.item.size),
         "a third of the queries left out": lambda: state._leave_out(
             most_visited(state.learner.queries, table, pairs * 2 // 3)
         ),

@@ -196,7 +196,7 @@ class CollectionState(LearnerState):
         pairs: PairTable = self.learner.pairs
         if pairs.room < more:
             slots = slots_for(pairs.total + more, pairs.item.size)
-            self.learner = self.learner._replace(pairs=PairTable.of(pairs.columns(), slots))
+            self.learner = self.learner._replace(pairs=PairTable.of(pairs._asdict(), slots))
 
     def _kept_when_full(self) -> int:
         """How many pairs and queries stay together when there are too many."""
@@ -214,7 +214,9 @@ class CollectionState(LearnerState):
 
     def _leave_out_names(self) -> None:
         """Remember the names of items alone of which there is a pair."""
-        self.item_names.keep(np.isin(self.item_names.ids(), self.learner.pairs.item))
+        kept: Bools = np.zeros(len(self.item_names) + 1, np.bool_)
+        kept[self.item_names.rows(self.learner.pairs.item)] = True  # NOT_THERE is the last one
+        self.item_names.keep(kept[:-1])
 
     def forget_query(self, query: int, notes: Floats) -> bool:
         """Remove all that is known of a query; whether it was known. `notes`: of lists that may still be answered.

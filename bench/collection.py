@@ -15,8 +15,13 @@ looks, and of 15 with draws that count by min(1, visits / 100) (cautious); their
 lower, and nothing else. Honest worth lost against a run without them, and the least decile of honest visits.
 
 `--judgments`: rank correlation (Spearman) of judgments with the true attractions, over the items of a query that were
-shown, mean over queries with more than 200 visits; beside it plain clicks over times shown. False visits as above,
-of 10 % of all. Attention, where users look at places, is learnt, and given in a line of its own.
+shown, and the share of their pairs that are in order, ties as half; means over queries with more than 200 visits.
+Beside it plain clicks over times shown; and the share in order among items that nobody clicked, which are one tie to
+plain rates. False visits as above, of 10 % of all. Attention, where users look at places, is learnt, and given in a
+line of its own.
+
+`--memory`: the worth of lists with several settings of `memory`, in the first world and the one with drift, and in
+two of 100 queries with 2,000 visits each.
 
 `--naver FOLDER`: judgments of the NAVER log, which lies there as docs/real-logs.md says, with
 `naver_clara2_relevance.tsv.gz` beside it. Of two documents of a query with different grades that were both shown: how
@@ -282,16 +287,16 @@ def run(world, who, seed, heard=True, attention=None):
     return result, np.zeros(2)
 
 
-def run_ours(world, seed, heard=True, attention=None):
+def run_ours(world, seed, heard=True, attention=None, memory=300.0):
     """As `run`; and the ranker, and how often items were shown and clicked."""
     queries = world.attraction.shape[0]
     result, refused, plain = np.zeros((queries, 4)), np.zeros(2), np.zeros((queries, ITEMS, 2))
-    ranker = ReRanker.create(Problem(PLACES, LENGTH, seed=seed), attention=attention)
+    ranker = ReRanker.create(Problem(PLACES, LENGTH, seed=seed), attention=attention, memory=memory)
     slots = slots_for(queries, 1), slots_for(queries * ITEMS, 1)
     ranker = ranker._replace(queries=QueryTable.create(slots[0]), pairs=PairTable.create(slots[1]))
     guard = make(ClientTrust, Problem(PLACES, LENGTH, world.query.size, seed=seed), settings={})
-    known = world if heard else world._replace(client=np.full_like(world.client, -1))
-    play(known, ranker, guard, np.random.default_rng([seed, 1]), result, refused, plain)
+    visits = world if heard else world._replace(client=np.full_like(world.client, -1))
+    play(visits, ranker, guard, np.random.default_rng([seed, 1]), result, refused, plain)
     return result, refused, ranker, plain
 
 
@@ -300,11 +305,18 @@ def spearman(first, second):
     return np.corrcoef(rankdata(first), rankdata(second))[0, 1]
 
 
+def in_pairs(rate, truth):
+    """The share of pairs in which what is more attractive has the higher rate, ties as half."""
+    i, j = np.triu_indices(len(rate), 1)
+    agree = np.sign(rate[i] - rate[j]) * np.sign(truth[i] - truth[j])
+    return (0.5 + 0.5 * agree).mean()
+
+
 def judged(worlds, seeds):
-    """Print the rank correlations of judgments and of plain rates with the truth, clean and with false visits."""
+    """Print how well judgments and plain rates order items as the truth does, clean and with false visits."""
     for world, given in [(one, given) for one in worlds for given in (False, True)[: 1 + one.places]]:
         for share in (0.0, 0.1):
-            ours, plainly = [], []
+            rows = []
             for seed in range(seeds):
                 drawn = traffic(world, seed)
                 mixed = attacked(drawn, seed, share, busiest=True) if share else drawn
@@ -313,12 +325,25 @@ def judged(worlds, seeds):
                 for q in np.flatnonzero(result[:, 3] > HEAD):
                     seen = np.flatnonzero(plain[q, :, 0])
                     row = find_row(ranker.queries.ids, int(q) + 1)
-                    rate = [estimate(ranker, row, int(i) + 1, ranker.prior.mean[i])[0] for i in seen]
-                    ours.append(spearman(rate, drawn.attraction[q, seen]))
-                    plainly.append(spearman(plain[q, seen, 1] / plain[q, seen, 0], drawn.attraction[q, seen]))
-            known = ", attention given" if given else ""
-            print(f"{world}{known}, {share:.0%} false:", end=" ")
-            print(f"judgments {np.mean(ours):.3f}, plain {np.mean(plainly):.3f}", flush=True)
+                    rate = np.array([estimate(ranker, row, int(i) + 1, ranker.prior.mean[i])[0] for i in seen])
+                    plainly, truth = plain[q, seen, 1] / plain[q, seen, 0], drawn.attraction[q, seen]
+                    never = plainly == 0.0
+                    unclicked = in_pairs(rate[never], truth[never]) if never.sum() > 1 else np.nan
+                    both = [measure(one, truth) for measure in (spearman, in_pairs) for one in (rate, plainly)]
+                    rows.append([*both, unclicked])
+            words = ", attention given" if given else ""
+            correlation, plain_one, pairs, plain_pairs, unclicked = np.nanmean(rows, 0)
+            print(f"{world}{words}, {share:.0%} false: judgments {correlation:.3f}, plain {plain_one:.3f};", end=" ")
+            print(f"in order {pairs:.3f}, plain {plain_pairs:.3f}, never clicked {unclicked:.3f}", flush=True)
+
+
+def faded(worlds, seeds):
+    """Print what lists are worth by how soon an item of a query forgets: all, head, tail."""
+    for world in worlds:
+        for memory in (64.0, 300.0, 1e9):
+            results = [run_ours(traffic(world, seed), seed, memory=memory)[0] for seed in range(seeds)]
+            worth_of = " / ".join(f"{share:.4f}" for share in np.mean([shares(one) for one in results], 0))
+            print(f"{world}, memory {memory:g}: {worth_of}", flush=True)
 
 
 def read_naver(folder):
@@ -367,8 +392,8 @@ def in_order(rates, grades):
     for (query, item), grade in grades.items():
         by_query[query].append((grade, rates[query, item]))
     counts = {}
-    for query, known in by_query.items():
-        pairs = [(a, b) for a, b in itertools.combinations(sorted(known, reverse=True), 2) if a[0] > b[0]]
+    for query, grades_and_rates in by_query.items():
+        pairs = [(a, b) for a, b in itertools.combinations(sorted(grades_and_rates, reverse=True), 2) if a[0] > b[0]]
         if pairs:
             counts[query] = sum(1.0 if a[1] > b[1] else 0.5 if a[1] == b[1] else 0.0 for a, b in pairs), len(pairs)
     return counts
@@ -399,13 +424,13 @@ def graded(folder, seeds):
     """Print how often judgments of the NAVER log, plain rates and places order documents as their grades do."""
     lists, grades = read_naver(folder)
     pairs = {(query, item) for query, items, _, _ in lists for item in items}
-    known = {pair: grade for pair, grade in grades.items() if pair in pairs}
-    print(f"{len(lists):,} lists, {len(pairs):,} documents of queries shown, {len(known):,} graded", flush=True)
+    graded_pairs = {pair: grade for pair, grade in grades.items() if pair in pairs}
+    print(f"{len(lists):,} lists, {len(pairs):,} documents of queries shown, {len(graded_pairs):,} graded")
     for share in (0.0, 0.1):
         sums = collections.defaultdict(lambda: collections.defaultdict(lambda: np.zeros(2)))
         for seed in range(seeds if share else 1):
             rates = rates_of(with_false_lists(lists, seed, share) if share else lists)
-            judged_too = {pair: grade for pair, grade in known.items() if pair in rates["judgments"]}
+            judged_too = {pair: grade for pair, grade in graded_pairs.items() if pair in rates["judgments"]}
             for name, of in rates.items():
                 for query, counts in in_order(of, judged_too).items():
                     sums[name][query] += counts
@@ -423,7 +448,7 @@ def shares(result):
     """Worth over that of the best lists: all, head, tail."""
     visits = result[:, 3]
     parts = visits >= 0, visits > HEAD, visits <= TAIL
-    return [result[part, 0].sum() / result[part, 2].sum() for part in parts]
+    return [result[part, 0].sum() / result[part, 2].sum() if part.any() else np.nan for part in parts]
 
 
 def deciles(result):
@@ -462,8 +487,8 @@ def honest(worlds, seeds):
                 rows["engine"] = summary([result[:, [1, 1, 2, 3]] for result in results])
             rows[name] = summary(results)
         for name, row in rows.items():
-            said = " / ".join(f"{share:.3f}" for share in row["shares"])
-            print(f"{world}: {name}: {said}; of the engine: tail {row['tail']:.3f},", end=" ")
+            worth_of = " / ".join(f"{share:.3f}" for share in row["shares"])
+            print(f"{world}: {name}: {worth_of}; of the engine: tail {row['tail']:.3f},", end=" ")
             print("deciles", " ".join(f"{one:.3f}" for one in row["deciles"]), end=" ")
             print(f"least of a seed: tail {row['least_tail']:.3f}, decile {row['least']:.3f}", flush=True)
         table.append({"world": str(world), "rows": rows})
@@ -501,7 +526,7 @@ def surged(worlds, seeds):
         print(f"{world}: honest surges {[int(one.surges.total[0]) for one in rankers]}", flush=True)
     some = [0], [9], list(range(50))
     for world, queries in itertools.product((worlds[0], worlds[2]), some):
-        found, others, alarms, took, lost = [], 0, [], [], []
+        noticed_in, others, alarms, took, lost = [], 0, [], [], []
         for seed in range(seeds):
             honest, mixed, item = fresh_names(traffic(world, seed), seed, queries)
             before, (after, _, ranker, _) = run_ours(honest, seed)[0], run_ours(mixed, seed)
@@ -509,15 +534,15 @@ def surged(worlds, seeds):
             own = item[noticed[:, QUERY_ID] - 1] == noticed[:, ITEM] - 1
             others += int((~own).sum())
             alarms.append(np.unique(noticed[own, ALARM]).size)
-            found.append(np.unique(noticed[own, QUERY_ID]).size / len(queries))
+            noticed_in.append(np.unique(noticed[own, QUERY_ID]).size / len(queries))
             for q in np.unique(noticed[own, QUERY_ID]) - 1:
                 first = noticed[own & (noticed[:, QUERY_ID] == q + 1), NOTICED].min()
                 took.append(int(((mixed.target >= 0) & (mixed.query == q))[:first].sum()))
             lost.append(1.0 - after[queries, 0].sum() / before[queries, 0].sum())
         print(
             f"{world}, 15 % false in {len(queries)} queries from the {queries[0] + 1}. on: found "
-            f"{np.mean(found):.0%}, alarms {alarms}, other surges {others}, after {np.median(took or [np.nan]):.0f} "
-            f"false visits (median), lost there {np.mean(lost):.2%}",
+            f"{np.mean(noticed_in):.0%}, alarms {alarms}, other surges {others}, after "
+            f"{np.median(took or [np.nan]):.0f} false visits (median), lost there {np.mean(lost):.2%}",
             flush=True,
         )
 
@@ -602,7 +627,7 @@ def scale(pairs, each=100):
         "a copy for judgments": state.copied,
         "a copy for the dashboard": lambda: copy_busiest(board, 50),
         "a copy for a snapshot": state.arrays,
-        "the table twice as large": lambda: PairTable.of(table.columns(), 2 * table.item.size),
+        "the table twice as large": lambda: PairTable.of(table._asdict(), 2 * table.item.size),
         "a third of the queries left out": lambda: state._leave_out(
             most_visited(state.learner.queries, table, pairs * 2 // 3)
         ),
@@ -623,6 +648,7 @@ if __name__ == "__main__":
     parser.add_argument("--attack", action="store_true", help="false visits, in place of the table of rivals")
     parser.add_argument("--json", type=pathlib.Path, help="write what was measured to this file")
     parser.add_argument("--judgments", action="store_true", help="how well they agree with the truth, in its place")
+    parser.add_argument("--memory", action="store_true", help="worth by the setting memory, in its place")
     parser.add_argument("--naver", type=pathlib.Path, metavar="FOLDER", help="judgments of that log, in its place")
     parser.add_argument("--surges", action="store_true", help="alarms, without an attack and under it, in its place")
     parser.add_argument("--scale", type=int, metavar="PAIRS", help="what so many pairs take, in place of all else")
@@ -632,6 +658,10 @@ if __name__ == "__main__":
         raise SystemExit
     if options.surges:
         surged(WORLDS, options.seeds)
+        raise SystemExit
+    if options.memory:
+        busy = World(100, 2_000, 0.6), World(100, 2_000, 0.6, drift=True)
+        faded((WORLDS[0], WORLDS[5], *busy), options.seeds)
         raise SystemExit
     if options.naver:
         graded(options.naver, options.seeds)

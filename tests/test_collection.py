@@ -94,9 +94,9 @@ def test_what_scores_tell_beyond_places_is_learnt():
     ],
 )
 def test_scores_are_taken_beyond_what_is_usual_at_a_place(scores, steps):
-    found = steps_of(scores, 3).tolist()
-    assert found == steps or steps is None
-    assert all(0 <= step <= 255 for step in found)
+    made = steps_of(scores, 3).tolist()
+    assert made == steps or steps is None
+    assert all(0 <= step <= 255 for step in made)
 
 
 def test_an_item_that_was_never_shown_has_the_prior_of_its_place(learnt):
@@ -654,15 +654,15 @@ def test_judgments_are_written_for_tools_that_measure_search(tmp_path, capsys):
     collection.save(path)
     assert main(["judgments", str(path), "--secret-file", str(key)]) == 0
     header, *rows = capsys.readouterr().out.splitlines()
-    assert header == "query,docid,rating,rate,low,high,looks,clicks"
+    assert header == "query,docid,rating,rate,low,high,looks,clicks,outcomes,value"
     assert [row.split(",")[:3] for row in rows] == [
         ["red shoes", "d0", "0"],
         ["red shoes", "d 1", "3"],
         ["red shoes", "d2", "0"],
     ]
-    looks, clicks = rows[1].split(",")[6:]
+    looks, clicks, *came = rows[1].split(",")[6:]
     rate, low, high = map(float, rows[1].split(",")[3:6])
-    assert (looks, clicks) == ("40", "20")
+    assert (looks, clicks, came) == ("40", "20", ["0", "0"])
     assert low < rate < high < 0.6
     assert main(["judgments", str(path), "--secret-file", str(key), "--format", "qrels", "--highest", "1"]) == 0
     assert capsys.readouterr().out.splitlines() == ["red_shoes 0 d0 0", "red_shoes 0 d_1 1", "red_shoes 0 d2 0"]

@@ -470,7 +470,7 @@ def test_under_constant_traffic_impressions_expire_on_time_and_little_is_remembe
         clock.now += 0.05
         ranker.rank()
     assert 1_199 <= 6_000 - ranker._impressions.over <= 1_203  # 60 s of traffic, and 0.2 % of grain
-    assert len(ranker._delays[1].moments) <= 1_000
+    assert len(ranker._delays.queues[1].moments) <= 1_000
 
 
 def test_the_learner_is_told_who_came_also_after_a_restart(tmp_path):

@@ -46,6 +46,7 @@ NOT_FROM_EVIDENCE = {
             "| world | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10 | at most 20 visits | least of a run |",
             "bench/collection.py",
         ),
+        ("| world | 64 | 300 | no fading |", "bench/collection.py --memory"),
         (
             "| world | queries attacked | lost without a guard | least tenth "
             "| lost with `ClientTrust` | least tenth | honest visits not learnt from |",

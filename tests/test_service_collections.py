@@ -274,10 +274,10 @@ async def test_lists_of_the_engine_itself_teach_as_past_ones_do(url):
             await collection(local, name)
         rows = []
         for n in range(40):
-            said = {"query": f"q {n % 2}", "items": DOCS[:4], "candidates": DOCS, "clicked": "d2" if n % 2 else None}
-            seen = await local.ask("POST", "collections/seen/observe", {"id": f"{n}", **said})
+            past = {"query": f"q {n % 2}", "items": DOCS[:4], "candidates": DOCS, "clicked": "d2" if n % 2 else None}
+            seen = await local.ask("POST", "collections/seen/observe", {"id": f"{n}", **past})
             assert seen["outcome"] == "learnt"
-            rows.append(said)
+            rows.append(past)
             row = {"query_id": f"{n}", "user_query": f"q {n % 2}", "query_response_hit_ids": DOCS[:4]}
             click = {"action_name": "click", "query_id": f"{n}", "object_id": "d2"}
             told = await local.ask("POST", "ubi?board=told", {"queries": [row], "events": [click] * (n % 2)})
@@ -312,8 +312,8 @@ async def test_mixed_lists_tell_whose_items_are_clicked(url):
             shown = await rank(local, "query 0", client=f"c{n}", theirs=DOCS[:4])
             assert {"d7"} < set(shown["items"])
             await answer(local, shown, clicked="d7")
-        found = await local.ask("GET", "collections/shop/interleaving")
-        assert found["verdict"] == "ours"
+        verdict = await local.ask("GET", "collections/shop/interleaving")
+        assert verdict["verdict"] == "ours"
         bad = await rank(local, "query 0", client="c", theirs=["nothing of it"], code=422)
         assert "not among the candidates" in bad["message"]
         assert replayed(url, "shop") == local.digest("shop")
@@ -324,21 +324,21 @@ async def test_lists_with_chances_are_compared_and_others_are_not(url):
         await collection(local)
         rng = np.random.default_rng(0)
         for n in range(300):
-            said = {"id": f"{n}", "query": "q", "candidates": DOCS[:3], "client": f"c{n}"}
+            theirs = {"id": f"{n}", "query": "q", "candidates": DOCS[:3], "client": f"c{n}"}
             if n < 5:
-                await local.ask("POST", "collections/shop/observe", {**said, "items": DOCS[:2], "clicked": None})
+                await local.ask("POST", "collections/shop/observe", {**theirs, "items": DOCS[:2], "clicked": None})
                 continue
             one, other = rng.permutation(3)[:2].tolist()
             items = [DOCS[one], DOCS[other]]
             clicked = next((item for item in items if rng.random() < {"d2": 0.6}.get(item, 0.1)), None)
             chances = {"propensities": [1 / 3, 1 / 2]}
             await local.ask(
-                "POST", "collections/shop/observe", {**said, "items": items, "clicked": clicked, **chances}
+                "POST", "collections/shop/observe", {**theirs, "items": items, "clicked": clicked, **chances}
             )
-        found = await local.ask("GET", "collections/shop/comparison")
-        assert found["verdict"]["lists"] == 295
-        assert found["verdict"]["better"] == "ours"
-        assert (found["theirs"], found["ours"]) == ([], [])
+        verdict = await local.ask("GET", "collections/shop/comparison")
+        assert verdict["verdict"]["lists"] == 295
+        assert verdict["verdict"]["better"] == "ours"
+        assert (verdict["theirs"], verdict["ours"]) == ([], [])
 
 
 def stored(url):
@@ -577,10 +577,10 @@ def test_a_server_killed_under_load_loses_no_answer_of_a_collection(url, tmp_pat
     finally:
         crowd.end()
     client = server.client()
-    known = client.collection("shop")
+    counts = client.collection("shop")
     counts = counted(url, "shop")
     assert set(counts.values()) == {1}
-    assert len(crowd.acknowledged) <= known["answers"] <= len(crowd.sent)
+    assert len(crowd.acknowledged) <= counts["answers"] <= len(crowd.sent)
     for impression, clicked in list(crowd.acknowledged.items())[:20]:
         assert client.feedback("shop", impression, clicked=clicked) == "duplicate"
     assert {r.code for r in crowd.refused} <= {503}  # come again: the store was being read
@@ -592,6 +592,8 @@ def test_the_client_speaks_of_collections(url, tmp_path):
     server = Server(url, tmp_path / "log").wait()
     client = server.client()
     assert client.put_collection("shop", length=3, settle=0, keep_queries=True)["collection"] == "shop"
+    shown = client.rank_query("shop", "red shoes", DOCS, rules={"pins": {"d9": 2}})
+    assert shown.items == ("d0", "d9", "d1")
     shown = client.rank_query("shop", "red shoes", DOCS, scores=range(12, 0, -1), client="ann")
     assert shown.items == tuple(DOCS[:3])
     assert client.feedback("shop", shown.impression, clicked="d2") == "learnt"

@@ -98,6 +98,14 @@ def candidates(shown):
     return {"candidates": NAMES[:10_000]}
 
 
+def rules_of(names):
+    """Of all kinds, which most lists do not keep by themselves."""
+    groups = {f"g{k}": {"items": names[k::50], "most": 1} for k in range(50)}
+    include = {f"n{k}": {"items": names[k::9]} for k in range(5)}
+    boosts = dict.fromkeys(names[:500], 1.5)
+    return {"pins": {names[-1]: 1}, "exclude": names[100:200], "boosts": boosts, "groups": groups, "include": include}
+
+
 # of each route: what to send to it, all that is accepted or not, and to which board; with a query if it takes one
 LONG = "boards/large"
 WORST = {
@@ -172,10 +180,14 @@ WORST |= {
         (SHOP, lambda shown: {"query": "q", "candidates": NAMES[:1_000], "scores": [1.0] * 1_000, "client": "ann"}),
         (SHOP, lambda shown: {"query": "q", "candidates": [f"other {k}" for k in range(60_000)]}),
         (SHOP, lambda shown: {"query": "q" * 900_000, "candidates": ["a"]}),
+        (SHOP, lambda shown: {"query": "q", "candidates": NAMES[:1_000], "rules": rules_of(NAMES[:1_000])}),
         (SHOP, lambda shown: {"query": "q", "candidates": ["a", "b"], "theirs": [f"o {k}" for k in range(60_000)]}),
     ],
     ("POST", "/v1/collections/{collection}/feedback"): [
         (SHOP, lambda shown: {"impression": shown["impression"], "clicks": [0] * 300_000}),
+    ],
+    ("POST", "/v1/collections/{collection}/outcomes"): [
+        (SHOP, lambda shown: {"impression": shown["impression"], "item": "x", "value": 1e12, "id": "y" * 900_000}),
     ],
     ("POST", "/v1/collections/{collection}/observe"): [
         (SHOP, lambda shown: {"id": "x", "query": "q", "items": [f"i{k}" for k in range(90_000)], "clicked": None}),
@@ -228,7 +240,7 @@ async def sent(content):
 
 async def prepared_collection(local):
     """A collection to attack, with three thousand queries."""
-    await local.ask("PUT", SHOP, {"length": 10, "settle": 0, "keep_queries": True})
+    await local.ask("PUT", SHOP, {"length": 10, "settle": 0, "keep_queries": True, "outcomes": True})
     await local.ask("POST", f"{SHOP}/history", past_queries(None))
     asked = {"query": "query 1", "candidates": ITEMS, "client": "ann"}
     await local.ask("POST", f"{SHOP}/observe", {"id": "1", "query": "q", "items": ITEMS[:4], "clicked": None})

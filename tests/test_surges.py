@@ -96,9 +96,9 @@ def test_surges_are_those_of_a_slow_reference(phases, seed):
     for bit in bits:
         slow.look(bit, prior, strength)
     slot = shown(ranker, bits)
-    found = ranker.surges.what[ranker.surges.rows(), module.NOTICED].tolist()
-    assert found == [t for t, _ in slow.found]
-    assert ranker.surges.counts[: len(found), 0] == pytest.approx([n for _, n in slow.found], rel=1e-4)
+    noticed = ranker.surges.what[ranker.surges.rows(), module.NOTICED].tolist()
+    assert noticed == [t for t, _ in slow.found]
+    assert ranker.surges.counts[: len(noticed), 0] == pytest.approx([n for _, n in slow.found], rel=1e-4)
     assert ranker.pairs.since[slot] == pytest.approx(sum(slow.weight[slow.start :]), rel=1e-4)
 
 

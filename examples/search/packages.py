@@ -38,16 +38,16 @@ def available():
 
 def read(text):
     """Packages by name, of paragraphs as apt and dpkg write them."""
-    found, wanted = {}, collections.Counter()
+    packages, wanted = {}, collections.Counter()
     for paragraph in text.split("\n\n"):
         fields = dict(re.findall(r"^([\w-]+):[ \t]*(.*(?:\n[ \t].*)*)", paragraph, re.MULTILINE))
         if "Package" not in fields:
             continue
         summary, _, about = fields.get("Description", fields.get("Description-en", "")).partition("\n")
-        found[fields["Package"]] = summary, about
+        packages[fields["Package"]] = summary, about
         for relation in ("Depends", "Recommends", "Suggests"):
             wanted.update(set(_NAME.findall(fields.get(relation, ""))))
-    return {name: Package(name, summary, about, wanted[name]) for name, (summary, about) in found.items()}
+    return {name: Package(name, summary, about, wanted[name]) for name, (summary, about) in packages.items()}
 
 
 class Engine:

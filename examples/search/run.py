@@ -38,8 +38,8 @@ class Told:
     def __call__(self, query, names, opened):
         """A visit: a query, the list that was shown, and what was opened of it."""
         self._lists[OURS][query] = names
-        said = {"query": query, "candidates": self._taste.found[query], "clicked": opened}
-        seen = self._client.observe(COLLECTIONS[BELIEVING], secrets.token_hex(8), names, **said)
+        past = {"query": query, "candidates": self._taste.found[query], "clicked": opened}
+        seen = self._client.observe(COLLECTIONS[BELIEVING], secrets.token_hex(8), names, **past)
         self._lists[BELIEVING][query] = list(seen.ours)
 
     def list_of(self, name, query):
@@ -124,9 +124,9 @@ def main():
         "--seconds", type=float, default=float("inf"), help="end after so long; bots come at half time"
     )
     options = parser.parse_args()
-    found = packages.read(packages.available())
-    print(f"{len(found):,} packages. Starting: code is compiled once, which takes half a minute.", flush=True)
-    engine = packages.Engine(found)
+    available = packages.read(packages.available())
+    print(f"{len(available):,} packages. Starting: code is compiled once, which takes half a minute.", flush=True)
+    engine = packages.Engine(available)
     with tempfile.TemporaryDirectory(prefix="steadyrank-search-") as folder:
         process, link = start_server(folder)
         client, taste = Client(SERVER, timeout=120.0, tries=50), Taste(engine)
@@ -154,8 +154,8 @@ def main():
 
 def report(worth):
     """What each ranker's lists are worth."""
-    said = ", ".join(f"{100 * value:.0f} ({name})" for name, value in worth.items())
-    print(f"Of 100 people so many would open something: {said}", flush=True)
+    shares = ", ".join(f"{100 * value:.0f} ({name})" for name, value in worth.items())
+    print(f"Of 100 people so many would open something: {shares}", flush=True)
 
 
 def wait(seconds, crowd, told):

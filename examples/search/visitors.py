@@ -29,8 +29,8 @@ class Taste:
 
     def __init__(self, engine):
         self.engine = engine
-        found = {query: [hit["_id"] for hit in engine.search(query)["hits"]["hits"]] for query in QUERIES}
-        self.found = {query: names for query, names in found.items() if len(names) >= 10}
+        candidates = {query: [hit["_id"] for hit in engine.search(query)["hits"]["hits"]] for query in QUERIES}
+        self.found = {query: names for query, names in candidates.items() if len(names) >= 10}
         self.queries = list(self.found)
         self.weights = [1.0 / (1 + place) ** 0.8 for place in range(len(self.queries))]
         self.paid = {query: self._least(self.found[query][:25]) for query in self.queries[:ATTACKED]}
@@ -68,8 +68,8 @@ def visit(site, server, taste, name, chance, bot=False):
     names = [unescape(one) for one in findall(r"<li><a [^>]*>([^<]*)</a>", page)]
     opened, shown = taste.opened(query, names, chance, bot), search(r'impression: "([^"]+)"', page)
     if shown:
-        said = json.dumps({"impression": shown[1], "clicked": opened}).encode()
-        urllib.request.urlopen(f"{server}/v1/collections/packages/feedback", said, timeout=10).close()
+        body = json.dumps({"impression": shown[1], "clicked": opened}).encode()
+        urllib.request.urlopen(f"{server}/v1/collections/packages/feedback", body, timeout=10).close()
     return query, names, opened
 
 

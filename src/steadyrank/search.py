@@ -72,8 +72,8 @@ def re_rank(
 ) -> Found:
     """The hits of a response in the order of a collection; without an answer in time, as they are.
 
-    `more`: `length`, `client`, `cohort` and `theirs` of `Client.rank_query`. Hits beyond the places of a list stay in
-    the engine's order. A response without hits asks nobody.
+    `more`: `length`, `client`, `cohort`, `theirs` and `rules` of `Client.rank_query`. Hits beyond the places of a
+    list stay in the engine's order, those that rules exclude among them. A response without hits asks nobody.
     """
     hits = Hits(response, window, name)
     if not hits.names:

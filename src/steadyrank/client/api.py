@@ -223,6 +223,7 @@ class Api:
         client: str | None = None,
         cohort: Mapping[str, str] | None = None,
         theirs: Sequence[str] | None = None,
+        rules: Mapping[str, Any] | None = None,
         fallback: bool = True,
     ) -> Steps[Ranking]:
         """What an engine found for a query, re-ranked by a collection. `feedback` answers it, by the same name.
@@ -235,6 +236,7 @@ class Api:
         body |= {"scores": [float(score) for score in scores]} if scores is not None else {}
         body |= {"cohort": dict(cohort)} if cohort else {}
         body |= {"theirs": _names("theirs", theirs)} if theirs is not None else {}
+        body |= {"rules": dict(rules)} if rules else {}
         return (yield from self._list(_collection(collection), collection, body, order if fallback else None))
 
     @steps

@@ -142,6 +142,21 @@ def given(
     return Given(None if clicked is LEFT_OUT else clicked, position, clicks, examined)
 
 
+def given_if_any(
+    form: Form, items: Sequence[str], *, clicked: Any, position: Any, clicks: Any, examined: Any
+) -> Answer | None:
+    """The answer to a list of these items; None if nothing was said."""
+    if clicked is LEFT_OUT and position is None and clicks is None and examined is None:
+        return None
+    return given(form, clicked=clicked, position=position, clicks=clicks, examined=examined).to(items)
+
+
+def check_id(shown: Any) -> None:
+    """Refuse what is no id of an impression that was given out in this process."""
+    if isinstance(shown, bool) or not isinstance(shown, int):
+        raise Refused(422, f"an impression's id is a whole number, not {shown!r}")
+
+
 def only_click(answer: Answer) -> int:
     """The place of the one click that a value given with an answer is of, from 0; refused with 422 otherwise."""
     if len(answer.positions) != 1:

@@ -1,6 +1,5 @@
 """From impressions and answers to what a learner is told, and in which order."""
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -14,29 +13,6 @@ from .features import FeatureSpace
 from .gate import Gate
 from .outcomes import WITH_ANSWER, Outcomes, Told, number_of
 from .silence import Silence
-
-
-class DelayQueue:
-    """Which impressions are older than a delay, in seconds: a queue of at most some 1,000 moments."""
-
-    def __init__(self, delay: float) -> None:
-        self.delay = delay
-        self.moments: deque[tuple[float, int]] = deque()  # at this time, this number was the latest
-
-    def note(self, now: float, number: int) -> None:
-        """Impressions up to this number are there now."""
-        if len(self.moments) > 1 and now - self.moments[-2][0] < self.delay / 500:
-            self.moments[-1] = (now, number)
-        else:
-            self.moments.append((now, number))
-
-    def due(self, now: float) -> int:
-        """The latest number older than the delay that was not named before; 0 if there is none."""
-        number = 0
-        while self.moments and now - self.moments[0][0] >= self.delay:
-            number = self.moments.popleft()[1]
-        return number
-
 
 Outcome: TypeAlias = Literal["learnt", "waiting", "late", "duplicate"]
 Learn: TypeAlias = Callable[[Visit, Ints, Floats, Bools, int, float, Sequence[tuple[str, int]]], bool]
@@ -69,7 +45,7 @@ UNANSWERED = (OPEN, WITHHELD)
 MOST_KINDS = 8  # of cohorts on a board
 _FIRST_PLACES = 10_000  # positions of lists
 _NO_COHORTS: Mapping[str, int] = {}
-NO_OUTCOMES = "a collection takes no outcomes: it learns clicks alone"
+NO_OUTCOMES = "a collection takes outcomes where its setting says so (outcomes=True)"
 _UNKNOWN: Floats = np.zeros(0)  # nothing is known of a visit
 
 

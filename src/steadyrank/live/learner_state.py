@@ -19,7 +19,7 @@ from ..core.segments import REST, SEGMENT, segment_at
 from ..core.settings import real, whole
 from ..core.views import View
 from ..learners import ALL as LEARNERS
-from ..learners.steady.arranged import ValuedItems, makes_valued_lists, valued_items
+from ..learners.steady.arranged import ValuedItems, estimates_at, makes_valued_lists, valued_items
 from .answers import check_item
 from .features import NO_FEATURES, FeatureSpace, Values, check_suited
 from .gate import NO_GUARD, Gate, Guarding
@@ -323,6 +323,10 @@ class LearnerState:
         allowed[slots] = True
         ranking, _ = self._rank_allowed(allowed, self._with_features(visit), size, rng)
         return list(ranking.tolist())
+
+    def estimates_at(self, visit: Visit, slots: Ints) -> Floats | None:
+        """How attractive some items are as the learner sees it; None if it does not say."""
+        return estimates_at(self.learner, visit, slots)
 
     @property
     def knows_worth(self) -> bool:

@@ -16,14 +16,15 @@ from ..core.contract import ANYONE, NOTE_EXTRA, Visit
 from ..core.files import replacing
 from ..core.memory_limit import MOST_BYTES
 from ..core.refusals import Refused, not_text
-from ..core.settings import real, whole
+from ..core.settings import whole
 from ..core.views import GuardView, View
 from . import answers, snapshot
 from .answers import Unknown, check_candidates, check_item, check_unknown, fresh, refuse_text, without
 from .board_memory import SMALL, memory_of, room_for
+from .delays import Delays
 from .features import NO_FEATURES, SEGMENT_NAME, FeatureSpace, Values, by_segment
 from .gate import OneGuard, guarding
-from .impression_buffer import DelayQueue, ImpressionBuffer, Outcome
+from .impression_buffer import ImpressionBuffer, Outcome
 from .learner_state import LearnerState, Standing
 from .outcomes import WITH_ANSWER, Goal, Told, amount_of, number_of, with_goal
 from .ruled_list import RuledLists
@@ -89,10 +90,7 @@ class Ranker:
     ) -> None:
         if segments:
             features = by_segment(segments, features)
-        if settle is not None and lifetime is None:
-            raise ValueError(f"settle={settle!r} needs a lifetime: without one an unanswered list would wait forever")
-        self.lifetime = None if lifetime is None else real("lifetime", lifetime, 0.0)
-        self.settle = self.lifetime if settle is None else real("settle", settle, 0.0, self.lifetime)
+        self._delays = Delays(lifetime, settle, clock)
         own, guards = with_goal(learner, settings or {}, goal), guarding(guard, guard_settings)
         names = items if isinstance(items, str | Mapping) else list(items)
         with announcing(learner if isinstance(learner, str) else learner.__name__):
@@ -100,26 +98,16 @@ class Ranker:
                 one = LearnerState(["any"], length, learner, own, seed, new_share, guards, False, features)
                 memory_of(one).check(len(names), most_open, MOST_BYTES)  # before any of it is taken
             self._learner_state = LearnerState(names, length, learner, own, seed, new_share, guards, False, features)
-        self._impressions = ImpressionBuffer(
-            self._learner_state, self.lifetime is not None, count_unanswered, most_open
-        )
+        self._impressions = ImpressionBuffer(self._learner_state, self._delays.in_order, count_unanswered, most_open)
         described = items if isinstance(items, Mapping) and features.items else {}
         self._ruled = RuledLists(self._learner_state, {item: values or {} for item, values in described.items()})
         self._rng = np.random.default_rng(seed)
-        self._clock = clock
-        self._delays = self._make_delays()
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
         state, rounds = self._learner_state, self._impressions.rounds
         items = f"{int(np.count_nonzero(state.active[: len(state.names)])):,} items"
         return f"<Ranker of {items}: lists of {state.length} by {state.learner_class.__name__}, {rounds:,} shown>"
-
-    def _make_delays(self) -> tuple[DelayQueue, ...]:
-        """Until answers are learnt from, and until it is too late for them."""
-        if self.lifetime is None or self.settle is None:
-            return ()
-        return DelayQueue(self.settle), DelayQueue(self.lifetime)
 
     def rank(
         self,
@@ -151,7 +139,7 @@ class Ranker:
         sender = ANYONE if client is None else whole("client", client)
         numbers = self._learner_state.features.of_visit(features if segment is None else {SEGMENT_NAME: segment})
         with self._lock:
-            self._pass_time()
+            self._delays.pass_time(self._impressions)
             if candidates is not None and unknown != "refuse":
                 candidates = self._resolve_candidates(candidates, unknown)
             visit = Visit(self._impressions.rounds + 1, sender, numbers)
@@ -161,7 +149,7 @@ class Ranker:
             else:
                 ruled = self._ruled.rank(kept, visit, candidates, size, self._rng)
                 ranking, note, unkept = ruled.ranking, ruled.note, ruled.unkept
-            number = self._show(visit, ranking, note)
+            number = self._delays.show(self._impressions, visit, ranking, note)
             if visit.t == _AHEAD:
                 threading.Thread(target=state.compile, name="steadyrank-compile").start()
             return Shown(number, tuple(state.items_at(ranking.tolist())), tuple(unkept))
@@ -177,12 +165,6 @@ class Ranker:
         for item in others:
             self._learner_state.add(item)
         return candidates
-
-    def _show(self, visit: Visit, ranking: Ints, note: Floats) -> int:
-        number = self._impressions.shown(visit, ranking, note)
-        for delay in self._delays:
-            delay.note(self._clock(), number)
-        return number
 
     def observe(
         self,
@@ -204,13 +186,9 @@ class Ranker:
         `features`: as for `rank`. `value`: what came of the one click by now, as for `feedback`.
         """
         self._check_list(items)
-        left_out = clicked is answers.LEFT_OUT and position is None and clicks is None and examined is None
-        answer = None
-        if not left_out:
-            form = answers.IN_PROCESS
-            answer = answers.given(form, clicked=clicked, position=position, clicks=clicks, examined=examined).to(
-                items
-            )
+        answer = answers.given_if_any(
+            answers.IN_PROCESS, items, clicked=clicked, position=position, clicks=clicks, examined=examined
+        )
         amount, bought = 0.0, ""
         if value is not None:
             if answer is None:
@@ -219,7 +197,7 @@ class Ranker:
         sender = ANYONE if client is None else whole("client", client)
         state, numbers = self._learner_state, self._learner_state.features.of_visit(features)
         with self._lock:
-            self._pass_time()
+            self._delays.pass_time(self._impressions)
             visit = Visit(self._impressions.rounds + 1, sender, numbers)
             ours, _ = state.rank(visit, candidates, len(items), self._rng)
             new = [item for item in items if item not in state.slots]
@@ -227,7 +205,8 @@ class Ranker:
             for item in new:
                 state.add(item)
             note: Floats = np.zeros(state.length + NOTE_EXTRA)
-            number = self._show(visit, np.array([state.slots[item] for item in items], np.int64), note)
+            ranking: Ints = np.array([state.slots[item] for item in items], np.int64)
+            number = self._delays.show(self._impressions, visit, ranking, note)
             outcome = "shown" if answer is None else self._impressions.answer(number, *answer)
             if bought:
                 self._impressions.outcome(number, state.slots[bought], number_of(WITH_ANSWER), amount)
@@ -253,9 +232,8 @@ class Ranker:
         `outcome` would say under this `id`.
         """
         with self._lock:
-            self._pass_time()
-            if isinstance(shown, bool) or not isinstance(shown, int):
-                raise Refused(422, f"an impression's id is a whole number, not {shown!r}")
+            self._delays.pass_time(self._impressions)
+            answers.check_id(shown)
             place = self._impressions.find_place(shown)
             ranking = self._impressions.ranking[place, : self._impressions.size[place]]
             items = self._learner_state.items_at(ranking.tolist())
@@ -282,9 +260,8 @@ class Ranker:
         click with 409.
         """
         with self._lock:
-            self._pass_time()
-            if isinstance(shown, bool) or not isinstance(shown, int):
-                raise Refused(422, f"an impression's id is a whole number, not {shown!r}")
+            self._delays.pass_time(self._impressions)
+            answers.check_id(shown)
             amount, slot = amount_of(value, kind), self._learner_state.slot(item)
             number = secrets.randbits(63) if id is None else number_of(id)
             return self._impressions.outcome(shown, slot, number, amount)
@@ -395,13 +372,6 @@ class Ranker:
         for item in items:
             check_item(item)
 
-    def _pass_time(self) -> None:
-        """Expire and settle what is due: first what is over, answered or not, in order."""
-        if self._delays:
-            now = self._clock()
-            self._impressions.expire(self._delays[1].due(now))
-            self._impressions.settle(self._delays[0].due(now))
-
     def compile(self) -> None:
         """Compile now what a thread else compiles from the tenth list on, since it is needed some dozens later."""
         with self._lock:
@@ -410,13 +380,10 @@ class Ranker:
     def save(self, path: str | pathlib.Path) -> None:
         """Write everything that decides what comes next into one file, whole or not at all."""
         with self._lock:
-            now = self._clock()
             extra = {
-                "lifetime": self.lifetime,
-                "settle": self.settle,
                 "chance": self._rng.bit_generator.state,
                 **({"described": self._ruled.known} if self._ruled.known else {}),
-                "delays": [[[now - then, number] for then, number in delay.moments] for delay in self._delays],
+                **self._delays.keep(),
             }
             content = snapshot.pack(*snapshot.take(self._learner_state, self._impressions, extra))
         with replacing(pathlib.Path(path)) as file:
@@ -441,13 +408,9 @@ class Ranker:
             raise snapshot.UnreadableSnapshot(f"{path} holds no ranker: Collection.load reads collections")
         ranker._learner_state, ranker._impressions, header, _ = restored
         ranker._ruled = RuledLists(ranker._learner_state, header.get("described", {}))
-        ranker.lifetime, ranker.settle, ranker._clock = header["lifetime"], header["settle"], clock
+        ranker._delays = Delays.restore(header, clock)
         ranker._rng = np.random.default_rng()
         ranker._rng.bit_generator.state = header["chance"]
-        now = clock()
-        ranker._delays = ranker._make_delays()
-        for delay, moments in zip(ranker._delays, header["delays"], strict=True):
-            delay.moments.extend((now - age, number) for age, number in moments)
         ranker._lock = threading.RLock()
         return ranker
 

@@ -25,7 +25,6 @@ from ..core.arrays import Bools, Floats, Ints
 from ..core.contract import Visit
 from ..core.refusals import Refused
 from ..learners.steady.arranged import (
-    estimates_at,
     item_on_trial,
     note_arranged,
     places_by_looks,
@@ -185,7 +184,7 @@ def check_boosts(state: LearnerState) -> None:
     name, valued = type(state.learner).__name__, state.aims_at_value
     if valued and not state.knows_worth:
         raise Refused(422, f"boosts need a learner that says what clicks are worth, which {name} does not")
-    if not valued and estimates_at(state.learner, Visit(1), _NO_SLOTS) is None:
+    if not valued and state.estimates_at(Visit(1), _NO_SLOTS) is None:
         raise Refused(422, f"boosts need a learner that says how attractive items are, which {name} does not")
 
 
@@ -578,7 +577,7 @@ def _boosted(source: _Source, preferred: list[int]) -> list[int]:
     stay = [slot for slot in preferred if slot not in boosts]
     stay += [slot for slot in (source.more(down, []) if down else []) if slot not in boosts]
     slots = np.array(stay + moved, np.int64)
-    estimates = estimates_at(state.learner, source.visit, slots)
+    estimates = state.estimates_at(source.visit, slots)
     assert estimates is not None
     worth = {s: e * boosts.get(s, 1.0) for s, e in zip(slots.tolist(), estimates.tolist(), strict=True)}
     keys = {slot: (place, 1, 0.0) for place, slot in enumerate(stay)}  # of items that stay, and of those before them

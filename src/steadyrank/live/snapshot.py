@@ -159,10 +159,15 @@ def take(
         "cohorts": list(impressions.kinds),
         "silence": impressions.silence.keep(),
         **({"features": state.features.declared()} if state.features.visit_size else {}),
-        **({"most_pairs": state.most_pairs} if isinstance(state, CollectionState) else {}),
+        **(collection_header(state) if isinstance(state, CollectionState) else {}),
         **extra,
     }
     return header, state.arrays() | impressions.arrays()
+
+
+def collection_header(state: CollectionState) -> dict[str, Any]:
+    """What a header holds of a collection alone."""
+    return {"most_pairs": state.most_pairs, **({} if state.outcomes is None else {"takes_outcomes": True})}
 
 
 def guards_header(posts: Sequence[Post]) -> dict[str, Any]:
@@ -231,7 +236,9 @@ def _empty(
     """One with the settings of a header, that knows nothing."""
     length, settings, seed, shadow = (header[name] for name in ("length", "settings", "seed", "shadow"))
     if "most_pairs" in header:
-        return CollectionState(length, settings, seed, header["most_pairs"], guards, shadow)
+        return CollectionState(
+            length, settings, seed, header["most_pairs"], guards, shadow, "takes_outcomes" in header
+        )
     chosen = header["learner"] if learner is None else learner
     features = FeatureSpace(**header.get("features", {"items": {}}))
     return LearnerState(["?"], length, chosen, settings, seed, header["new_share"], guards, shadow, features)

@@ -1,6 +1,7 @@
 """Many queries over one engine, inside your own process."""
 
 import pathlib
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,17 +14,21 @@ from ...core.compiling.announcing import announcing
 from ...core.contract import ANYONE, Visit
 from ...core.files import replacing
 from ...core.refusals import Refused
-from ...core.settings import flag, real, whole
+from ...core.settings import flag, whole
 from ...core.views import GuardView
 from .. import answers, snapshot
+from ..delays import Delays
 from ..gate import OneGuard, guarding
-from ..impression_buffer import DelayQueue, ImpressionBuffer, Outcome
+from ..impression_buffer import NO_OUTCOMES, ImpressionBuffer, Outcome
+from ..outcomes import WITH_ANSWER, Told, amount_of, number_of
 from ..ranker import Observed, Shown
+from ..rules import Rules
 from .alarms import Alarm, alarms_of
-from .collection_state import CollectionState, ShownItems, check_order
+from .collection_state import CollectionState, ShownItems, check_order, places_known
 from .engine_scores import coded, steps_of
 from .judgments import Judgment, judged
 from .query_keys import QueryKeys
+from .ruled_candidates import ruled_list
 
 _TEXT_CLIENTS = 1 << 53  # numbers of clients that are named by text begin here
 
@@ -37,8 +42,10 @@ class Collection:
     at; by default, all that an answer speaks of was. `fold`: queries that differ in case, width and white space alone
     are one; otherwise your texts are keys as they are. `keep_queries`: remember queries as text, not as digests with
     a key, `secret`; a secret that is not given is made, and saved with the rest. `most_pairs`: (query, item) pairs
-    remembered; the queries with the fewest visits leave first. `guard`, `guard_settings`, `lifetime`, `settle`,
-    `count_unanswered`, `most_open`, `clock`: as for `Ranker`; one guard judges a client over all queries.
+    remembered; the queries with the fewest visits leave first. `outcomes`: `outcome` reports what comes of clicks,
+    which tells guards who is a person and judgments what items bring; lists are made for clicks all the same.
+    `guard`, `guard_settings`, `lifetime`, `settle`, `count_unanswered`, `most_open`, `clock`: as for `Ranker`; one
+    guard judges a client over all queries.
     """
 
     def __init__(
@@ -53,6 +60,7 @@ class Collection:
         keep_queries: bool = False,
         secret: bytes | None = None,
         most_pairs: int = 4_000_000,
+        outcomes: bool = False,
         guard: str | type | Sequence[OneGuard] = "ClientTrust",
         guard_settings: Mapping[str, Any] | None = None,
         lifetime: float | None = None,
@@ -61,26 +69,15 @@ class Collection:
         most_open: int = 100_000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        if settle is not None and lifetime is None:
-            raise ValueError(f"settle={settle!r} needs a lifetime: without one an unanswered list would wait forever")
-        self.lifetime = None if lifetime is None else real("lifetime", lifetime, 0.0)
-        self.settle = self.lifetime if settle is None else real("settle", settle, 0.0, self.lifetime)
+        self._delays = Delays(lifetime, settle, clock)
         own: dict[str, Any] = {"explore": explore, "memory": memory}
         own |= {} if attention is None else {"attention": [float(chance) for chance in attention]}
         self._keys, self._keep = QueryKeys(fold, secret), flag("keep_queries", keep_queries)
         with announcing("the collection"):
-            self._state = CollectionState(length, own, seed, most_pairs, guarding(guard, guard_settings))
-        in_order = self.lifetime is not None
-        self._impressions = ImpressionBuffer(self._state, in_order, count_unanswered, most_open)
-        self._clock = clock
-        self._delays = self._make_delays()
+            guards, reported = guarding(guard, guard_settings), flag("outcomes", outcomes)
+            self._state = CollectionState(length, own, seed, most_pairs, guards, outcomes=reported)
+        self._impressions = ImpressionBuffer(self._state, self._delays.in_order, count_unanswered, most_open)
         self._lock = threading.RLock()
-
-    def _make_delays(self) -> tuple[DelayQueue, ...]:
-        """Until answers are learnt from, and until it is too late for them."""
-        if self.lifetime is None or self.settle is None:
-            return ()
-        return DelayQueue(self.settle), DelayQueue(self.lifetime)
 
     def __repr__(self) -> str:
         with self._lock:
@@ -94,23 +91,29 @@ class Collection:
         scores: Sequence[float] | None = None,
         client: int | str | None = None,
         length: int | None = None,
+        rules: Rules | Mapping[str, Any] | None = None,
     ) -> Shown:
         """The best of the candidates, which are in the engine's order; shorter when there are fewer than places.
 
         `scores`: the engine's, one for each, on any scale; what they are worth is learnt. `client`: who looks, as
-        text or as a number of your own from 0 on. A query that nobody has visited yet gets the engine's order.
-        O(candidates).
+        text or as a number of your own from 0 on. `rules`: what the list has to keep, as for `Ranker.rank`; what they
+        say of items that are no candidates holds as far as it can. A query that nobody has visited yet gets the
+        engine's order. O(candidates).
         """
+        kept = Rules.of(rules)
         key, sender = self._keys.query(query), self._sender(client)
         check_order(candidates)
         steps, most = steps_of(scores, len(candidates)), self._state.length
         size = min(most if length is None else whole("length", length, 1, most), len(candidates))
         with self._lock:
-            self._pass_time()
+            self._delays.pass_time(self._impressions)
             codes = coded(self._keys.items(candidates), steps)
-            places = self._state.rank_for(key[0], codes, size)
+            places, unkept = self._state.rank_for(key[0], codes, size), list[str]()
+            if kept is not None:
+                ruled = ruled_list(self._state, kept, key[0], codes, candidates, size)
+                places, unkept = ruled.ranking, ruled.unkept
             items = tuple(candidates[place] for place in places.tolist())
-            return Shown(self._show(sender, places, key, codes[places], items), items)
+            return Shown(self._show(sender, places, key, codes[places], items), items, tuple(unkept))
 
     def observe(
         self,
@@ -133,15 +136,11 @@ class Collection:
         key, sender = self._keys.query(query), self._sender(client)
         order = items if candidates is None else candidates
         places, steps = places_among(items, order, self._state.length), steps_of(scores, len(order))
-        left_out = clicked is answers.LEFT_OUT and position is None and clicks is None and examined is None
-        answer = None
-        if not left_out:
-            form = answers.IN_PROCESS
-            answer = answers.given(form, clicked=clicked, position=position, clicks=clicks, examined=examined).to(
-                items
-            )
+        answer = answers.given_if_any(
+            answers.IN_PROCESS, items, clicked=clicked, position=position, clicks=clicks, examined=examined
+        )
         with self._lock:
-            self._pass_time()
+            self._delays.pass_time(self._impressions)
             codes = coded(self._keys.items(order), steps)
             ours = self._state.rank_for(key[0], codes, len(items))
             number = self._show(sender, places, key, codes[places], items)
@@ -163,17 +162,7 @@ class Collection:
         text = key[1] if self._keep else ""
         note = self._state.note_of(ShownItems(key[0], codes.tolist(), list(items), text))
         visit = Visit(self._impressions.rounds + 1, sender)
-        number = self._impressions.shown(visit, places, note)
-        for delay in self._delays:
-            delay.note(self._clock(), number)
-        return number
-
-    def _pass_time(self) -> None:
-        """Expire and settle what is due: first what is over, answered or not, in order."""
-        if self._delays:
-            now = self._clock()
-            self._impressions.expire(self._delays[1].due(now))
-            self._impressions.settle(self._delays[0].due(now))
+        return self._delays.show(self._impressions, visit, places_known(places), note)
 
     def feedback(
         self,
@@ -183,19 +172,45 @@ class Collection:
         position: int | None = None,
         clicks: Sequence[bool | int] | None = None,
         examined: int | None = None,
+        value: float | None = None,
+        id: str = WITH_ANSWER,
     ) -> Outcome:
         """Answer a list: as `Ranker.feedback`, with the same refusals."""
         given = answers.given(
             answers.IN_PROCESS, clicked=clicked, position=position, clicks=clicks, examined=examined
         )
         with self._lock:
-            self._pass_time()
-            if isinstance(shown, bool) or not isinstance(shown, int):
-                raise Refused(422, f"an impression's id is a whole number, not {shown!r}")
+            self._delays.pass_time(self._impressions)
+            answers.check_id(shown)
             place = self._impressions.find_place(shown)
             codes = self._state.codes_of(self._impressions.note[place], int(self._impressions.size[place]))
             clicked_one = [given.item] if isinstance(given.item, str) else []
-            return self._impressions.answer(shown, *given.to(self._keys.names(codes, clicked_one)))
+            answer = given.to(self._keys.names(codes, clicked_one))
+            if value is None:
+                return self._impressions.answer(shown, *answer)
+            if self._state.outcomes is None:
+                raise Refused(409, NO_OUTCOMES)
+            amount, number = amount_of(value, ""), number_of(id)
+            engine_place = int(self._impressions.ranking[place, answers.only_click(answer)])
+            outcome = self._impressions.answer(shown, *answer)
+            self._impressions.outcome(shown, engine_place, number, amount)
+            return outcome
+
+    def outcome(self, shown: int, item: str, value: float, *, kind: str = "purchase", id: str | None = None) -> Told:
+        """Something came of a click: as `Ranker.outcome`, with the same refusals; of a collection with `outcomes`."""
+        with self._lock:
+            self._delays.pass_time(self._impressions)
+            if self._state.outcomes is None:
+                raise Refused(409, NO_OUTCOMES)
+            answers.check_id(shown)
+            place, amount = self._impressions.find_place(shown), amount_of(value, kind)
+            codes = self._state.codes_of(self._impressions.note[place], int(self._impressions.size[place]))
+            names = self._keys.names(codes, [item])
+            if item not in names:
+                raise Refused(422, f"item {item!r:.80} was not shown")
+            number = secrets.randbits(63) if id is None else number_of(id)
+            engine_place = int(self._impressions.ranking[place, names.index(item)])
+            return self._impressions.outcome(shown, engine_place, number, amount)
 
     def forget(self, query: str) -> bool:
         """Remove a query and all that is known of its items; whether it was known.
@@ -205,7 +220,7 @@ class Collection:
         """
         key, _ = self._keys.query(query)
         with self._lock:
-            self._pass_time()
+            self._delays.pass_time(self._impressions)
             return self._state.forget_query(key, self._impressions.note)
 
     def prior(self) -> tuple[list[float], float]:
@@ -242,14 +257,12 @@ class Collection:
         A secret that you gave is not in it.
         """
         with self._lock:
-            now, keys = self._clock(), self._keys
+            keys = self._keys
             extra = {
                 "fold": keys.fold,
                 "keep_queries": self._keep,
                 "secret": None if keys.given else keys.secret.hex(),
-                "lifetime": self.lifetime,
-                "settle": self.settle,
-                "delays": [[[now - then, number] for then, number in delay.moments] for delay in self._delays],
+                **self._delays.keep(),
             }
             content = snapshot.pack(*snapshot.take(self._state, self._impressions, extra))
         with replacing(pathlib.Path(path)) as file:
@@ -282,11 +295,7 @@ class Collection:
         collection._state = state
         collection._keys = QueryKeys(header["fold"], secret or bytes.fromhex(header["secret"]))
         collection._keys.given = header["secret"] is None
-        collection._keep, collection._clock = header["keep_queries"], clock
-        collection.lifetime, collection.settle = header["lifetime"], header["settle"]
-        collection._delays, now = collection._make_delays(), clock()
-        for delay, moments in zip(collection._delays, header["delays"], strict=True):
-            delay.moments.extend((now - age, number) for age, number in moments)
+        collection._keep, collection._delays = header["keep_queries"], Delays.restore(header, clock)
         collection._lock = threading.RLock()
         return collection
 

@@ -13,11 +13,12 @@ from ...core.settings import whole
 from ..answers import LONGEST_ITEM, check_item
 from ..gate import NO_GUARD, Guarding
 from ..learner_state import LearnerState
+from ..outcomes import Outcomes
 from ..widening import restored
 from .engine_scores import SCORE_BITS
 from .id_table import EMPTY, NOT_THERE, Texts, add_all, find_or_add_row, find_row, slots_for
 from .pair_table import PairTable, QueryTable, busiest, without
-from .re_ranker import PLACES, QUERY, ReRanker, re_rank
+from .re_ranker import PLACES, QUERY, ReRanker, index_candidates, re_rank
 
 FEWEST_PAIRS = 1_000
 FEWEST_SLOTS = 1 << 6
@@ -36,6 +37,16 @@ class ShownItems(NamedTuple):
     items: list[int]  # codes (`engine_scores.coded`)
     names: Sequence[str] = ()  # of the items in order, empty for those that are known; none at all: all are known
     text: str = ""  # of the query, where that is kept
+
+
+class Brought(NamedTuple):
+    """What came of the clicks on an item of a query: of how many something did, and what all of it is worth."""
+
+    clicks: int
+    value: float
+
+
+NOTHING_CAME = Brought(0, 0.0)
 
 
 class CollectionState(LearnerState):
@@ -58,12 +69,30 @@ class CollectionState(LearnerState):
         most_pairs: int,
         guards: Guarding = NO_GUARD,
         shadow: bool = False,
+        outcomes: bool = False,
     ) -> None:
+        """`outcomes`: it is reported what comes of clicks."""
         self.most_pairs = whole("most_pairs", most_pairs, FEWEST_PAIRS, MOST_PAIRS)
         self.item_names, self.query_texts = Texts(), Texts()
         whole("length", length, 1, 1_000)
         places = [str(place + 1) for place in range(PLACES)]
+        self.brought: dict[tuple[int, int], Brought] = {}  # by ids of query and item
+        self._clicked: dict[tuple[int, int], tuple[int, int]] = {}  # by round and place, the latest: query and item
         super().__init__(places, length, ReRanker, settings, seed, 0.0, guards, shadow)
+        if outcomes:
+            self.outcomes = Outcomes(self._tell)
+            self.gate.forgetting = self.outcomes.forget
+
+    def _tell(self, slot: int, shown: int, now: int, before: float, after: float) -> None:
+        """What came of a click is worth something else by now: lists are made as before."""
+        pair = self._clicked.get((shown, slot))
+        if pair is None or find_row(self.learner.queries.ids, pair[0]) == NOT_THERE:
+            return  # the query was forgotten
+        clicks, value = self.brought.get(pair, NOTHING_CAME)
+        clicks += (after > 0.0) - (before > 0.0)
+        self.brought[pair] = Brought(clicks, value + after - before)
+        if not clicks:
+            del self.brought[pair]
 
     @property
     def n_queries(self) -> int:
@@ -83,6 +112,12 @@ class CollectionState(LearnerState):
         places: Ints = np.zeros(size, np.int64)
         re_rank(self.learner, query, codes, places)
         return places
+
+    def indexed(self, query: int, codes: Ints) -> tuple[Floats, Floats]:
+        """What items, whose codes are in the engine's order, are ranked by, and what each attracts by now."""
+        index, means = np.empty(codes.size), np.empty(codes.size)
+        index_candidates(self.learner, query, codes, index, means)
+        return index, means
 
     def note_of(self, shown: ShownItems) -> Floats:
         """The note of a list that was shown; its query is remembered from now on, and the names that it brings."""
@@ -143,8 +178,18 @@ class CollectionState(LearnerState):
     ) -> bool:
         """Learn from one list's feedback, as `LearnerState.learn` does; items far down are all at the last place."""
         self._make_room(examined)
-        places = np.minimum(ranking, PLACES - 1)
+        places = places_known(ranking)
+        if self.outcomes is not None:
+            self._note_clicks(visit.t, places[:examined][clicks[:examined]], note[:examined][clicks[:examined]], note)
         return super().learn(visit, places, note, clicks, examined, kind, cohorts, vouched)
+
+    def _note_clicks(self, t: int, places: Ints, codes: Floats, note: Floats) -> None:
+        """Which pairs these clicks are on, as long as something can come of them."""
+        assert self.outcomes is not None
+        for place, code in zip(places.tolist(), codes.tolist(), strict=True):
+            self._clicked[t, place] = int(note[QUERY]), int(code) >> SCORE_BITS
+        while len(self._clicked) > self.outcomes.most:
+            del self._clicked[next(iter(self._clicked))]
 
     def _make_room(self, more: int) -> None:
         """Have room for so many pairs more; the queries with the fewest visits leave if there would be too many."""
@@ -153,7 +198,7 @@ class CollectionState(LearnerState):
         pairs: PairTable = self.learner.pairs
         if pairs.room < more:
             slots = slots_for(pairs.total + more, pairs.item.size)
-            self.learner = self.learner._replace(pairs=PairTable.of(pairs.columns(), slots))
+            self.learner = self.learner._replace(pairs=PairTable.of(pairs._asdict(), slots))
 
     def _kept_when_full(self) -> int:
         """How many pairs and queries stay together when there are too many."""
@@ -165,12 +210,15 @@ class CollectionState(LearnerState):
         queries, pairs = without(self.learner.queries, pairs, stays, pairs.item.size)
         self.learner = self.learner._replace(queries=queries, pairs=pairs)
         self.learner.surges.leave_out(queries.ids.ids)
+        self.brought = {p: b for p, b in self.brought.items() if find_row(queries.ids, p[0]) != NOT_THERE}
         self._leave_out_names()
         self.query_texts.keep(np.isin(self.query_texts.ids(), queries.ids.ids))
 
     def _leave_out_names(self) -> None:
         """Remember the names of items alone of which there is a pair."""
-        self.item_names.keep(np.isin(self.item_names.ids(), self.learner.pairs.item))
+        kept: Bools = np.zeros(len(self.item_names) + 1, np.bool_)
+        kept[self.item_names.rows(self.learner.pairs.item)] = True  # NOT_THERE is the last one
+        self.item_names.keep(kept[:-1])
 
     def forget_query(self, query: int, notes: Floats) -> bool:
         """Remove all that is known of a query; whether it was known. `notes`: of lists that may still be answered.
@@ -178,6 +226,7 @@ class CollectionState(LearnerState):
         Its lists teach nothing any more, and what guards remember of them names no query. O(all pairs).
         """
         self._rename_in_notes(query, EMPTY, notes)
+        self._clicked = {at: pair for at, pair in self._clicked.items() if pair[0] != query}
         row = int(find_row(self.learner.queries.ids, query))
         if row == NOT_THERE:
             return False
@@ -188,8 +237,10 @@ class CollectionState(LearnerState):
 
     def rename_query(self, query: int, now: int, notes: Floats) -> bool:
         """Know a query by another id, and no text of it; whether anything said something of it. O(queries)."""
-        found = self._rename_in_notes(query, now, notes)
+        had_id = self._rename_in_notes(query, now, notes)
         self.learner.surges.rename(query, now)
+        self.brought = {_other(pair, query, now): came for pair, came in self.brought.items()}
+        self._clicked = {at: _other(pair, query, now) for at, pair in self._clicked.items()}
         queries: QueryTable = self.learner.queries
         row = int(find_row(queries.ids, query))
         if row != NOT_THERE:
@@ -197,17 +248,17 @@ class CollectionState(LearnerState):
             other = queries.keeping(np.arange(queries.total), queries.ids.key.size)
             self.learner = self.learner._replace(queries=other)
             self.query_texts.keep(self.query_texts.ids() != query)
-        return found or row != NOT_THERE
+        return had_id or row != NOT_THERE
 
     def _rename_in_notes(self, query: int, now: int, notes: Floats) -> bool:
         """In notes of lists that may still be answered, and in what guards remember of others; whether any had it."""
         own = [array for name, array in self.gate.arrays().items() if name.endswith(".note")]
-        found = False
+        any_had = False
         for each in (notes, *own):
             those = each[:, QUERY] == query
             each[those, QUERY] = now
-            found |= bool(those.any())
-        return found
+            any_had |= bool(those.any())
+        return any_had
 
     def copied(self) -> "CollectionState":
         """What is known of all queries, for who reads it while more is learnt. O(memory)."""
@@ -239,7 +290,7 @@ class CollectionState(LearnerState):
         learner = self.learner
         own = {"prior": learner.prior.copied(), "attention": learner.attention.copy()}
         other.learner = learner._replace(queries=queries, pairs=pairs, **own)
-        other.item_names, other.query_texts = names, texts
+        other.item_names, other.query_texts, other.brought = names, texts, dict(self.brought)
         return other
 
     def counts(self) -> dict[str, int]:
@@ -250,13 +301,18 @@ class CollectionState(LearnerState):
         """Every array that decides the next list, by name; of tables what is in use. O(pairs)."""
         ranker: ReRanker = self.learner
         queries, n = ranker.queries, self.n_queries
-        own = {"active": self.active, "added": self.added, "looks": self.looks, "clicks": self.clicks}
+        own: dict[str, Any] = {"active": self.active, "added": self.added, "looks": self.looks, "clicks": self.clicks}
         slots = np.array([queries.ids.key.size, ranker.pairs.item.size], np.int64)
         own |= {"refused": self.refused, "slots": slots, "queries.id": queries.ids.ids}
         own |= {f"queries.{name}": getattr(queries, name)[:n] for name in QueryTable._fields[1:]}
         own |= {f"pairs.{name}": column for name, column in ranker.pairs.columns().items()}
         own |= {_LEARNER + name: array for name, array in memory(ranker) if not name.startswith(_TABLES)}
         own |= self.item_names.arrays("names") | self.query_texts.arrays("texts")
+        if self.outcomes is not None:
+            own |= self.outcomes.arrays()
+            own["clicked"] = np.array([(*at, *pair) for at, pair in self._clicked.items()], np.int64).reshape(-1, 4)
+            own["brought.pair"] = np.array(list(self.brought), np.int64).reshape(-1, 2)
+            own["brought.sum"] = np.array(list(self.brought.values()), np.float64).reshape(-1, 2)
         return own | self.gate.arrays()
 
     def restore(
@@ -280,6 +336,22 @@ class CollectionState(LearnerState):
         self.item_names.restore("names", arrays)
         self.query_texts.restore("texts", arrays)
         self.gate.restore(kinds, arrays, self.capacity, self.sized)
+        if self.outcomes is not None:
+            self.outcomes.restore(arrays)
+            self._clicked = {(t, place): (query, item) for t, place, query, item in arrays["clicked"].tolist()}
+            rows = zip(arrays["brought.pair"].tolist(), arrays["brought.sum"].tolist(), strict=True)
+            self.brought = {(query, item): Brought(int(clicks), value) for (query, item), (clicks, value) in rows}
+
+
+def places_known(ranking: Ints) -> Ints:
+    """Places of the engine's order as they are told apart: all from the last one on are one."""
+    places: Ints = np.minimum(ranking, PLACES - 1)
+    return places
+
+
+def _other(pair: tuple[int, int], query: int, now: int) -> tuple[int, int]:
+    """A pair with another id for a query."""
+    return (now if pair[0] == query else pair[0]), pair[1]
 
 
 def check_order(candidates: Any) -> None:

@@ -7,13 +7,13 @@ from typing import NamedTuple, TextIO
 
 import numpy as np
 
-from .collection_state import CollectionState
+from .collection_state import NOTHING_CAME, CollectionState
 from .engine_prior import means_of
 
 _SURE = 1.96  # standard deviations on either side of an estimate
 _AT_ONCE = 10_000  # pairs looked at together
 FORMATS = ("csv", "qrels")
-_COLUMNS = ("query", "docid", "rating", "rate", "low", "high", "looks", "clicks")
+_COLUMNS = ("query", "docid", "rating", "rate", "low", "high", "looks", "clicks", "outcomes", "value")
 
 
 class Judgment(NamedTuple):
@@ -26,6 +26,8 @@ class Judgment(NamedTuple):
     rate: float  # posterior mean of the attraction
     low: float  # of an interval that has it with a chance of about 95 %
     high: float
+    outcomes: int = 0  # clicks of which something came
+    value: float = 0.0  # of all of that
 
 
 def judged(state: CollectionState) -> Iterator[Judgment]:
@@ -50,7 +52,9 @@ def judged(state: CollectionState) -> Iterator[Judgment]:
             if own != row:
                 row, query = own, state.text_of(int(ids[own]))
             wide = _SURE * math.sqrt(mean * (1.0 - mean) / (weight + 1.0))
-            yield Judgment(query, state.name_of(item), n, w, mean, max(mean - wide, 0.0), min(mean + wide, 1.0))
+            came = state.brought.get((int(ids[own]), item), NOTHING_CAME)
+            bounds = max(mean - wide, 0.0), min(mean + wide, 1.0)
+            yield Judgment(query, state.name_of(item), n, w, mean, *bounds, *came)
 
 
 def rated(judgments: Iterable[Judgment], highest: int, fewest: float) -> Iterator[tuple[Judgment, int]]:
@@ -85,4 +89,5 @@ def write(out: TextIO, judgments: Iterable[tuple[Judgment, int]], form: str) -> 
     rows.writerow(_COLUMNS)
     for one, rating in judgments:
         shares = (f"{share:.4f}" for share in (one.rate, one.low, one.high))
-        rows.writerow([one.query, one.item, rating, *shares, f"{one.looks:.0f}", f"{one.clicks:.0f}"])
+        counts = f"{one.looks:.0f}", f"{one.clicks:.0f}", one.outcomes, f"{one.value:g}"
+        rows.writerow([one.query, one.item, rating, *shares, *counts])

@@ -88,7 +88,7 @@ class PairTable(NamedTuple):
 
     @classmethod
     def of(cls, columns: dict[str, Any], slots: int) -> "PairTable":
-        """A table of so many slots with these pairs. O(S)."""
+        """A table of so many slots with these pairs, such as all slots of another table, empty ones too. O(S)."""
         table = cls.create(slots)
         enter_all(table, *(columns[name] for name in PairTable._fields[:-1]))
         return table
@@ -154,8 +154,10 @@ def make_way(table, slot):
 
 @kernel
 def enter_all(table, item, query, looks, clicks, place, since, hits, step):
-    """Add pairs, of which none is there."""
+    """Add pairs, of which none is there; EMPTY items are none."""
     for k in range(item.size):
+        if item[k] == EMPTY:
+            continue
         slot = find_or_add(table, query[k], item[k], place[k])
         table.looks[slot], table.clicks[slot] = looks[k], clicks[k]
         table.since[slot], table.hits[slot], table.step[slot] = since[k], hits[k], step[k]
@@ -177,7 +179,8 @@ def busiest(queries: QueryTable, pairs: PairTable, most: int) -> Bools:
 
     O(S + R log R).
     """
-    size = np.bincount(pairs.query[pairs.taken()], minlength=queries.total) + 1  # a query takes as much as a pair
+    size = np.bincount(pairs.query, minlength=queries.total) + 1  # a query takes as much as a pair
+    size[0] -= pairs.item.size - pairs.total  # slots that are empty
     order = np.argsort(-queries.visits[: queries.total], kind="stable")
     stays: Bools = np.zeros(queries.total, np.bool_)
     stays[order[np.cumsum(size[order]) <= most]] = True
@@ -189,8 +192,7 @@ def without(queries: QueryTable, pairs: PairTable, stays: Bools, slots: int) -> 
     rows = np.flatnonzero(stays)
     new: Any = np.full(stays.size, NOT_THERE, np.int32)
     new[rows] = np.arange(rows.size)
-    columns = pairs.columns()
-    kept = stays[columns["query"]]
-    columns = {name: column[kept] for name, column in columns.items()}
-    columns["query"] = new[columns["query"]]
+    columns: dict[str, Any] = pairs._asdict()
+    columns["query"] = new[pairs.query]
+    columns["item"] = np.where(columns["query"] == NOT_THERE, EMPTY, pairs.item)
     return queries.keeping(rows, queries.ids.key.size), PairTable.of(columns, slots)

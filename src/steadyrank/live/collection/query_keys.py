@@ -60,8 +60,8 @@ class QueryKeys:
 
     def names(self, codes: Sequence[int], wanted: Sequence[str]) -> list[str]:
         """Names for the items of a list, by their codes, among those that are `wanted`; empty for all others."""
-        known = dict(zip(self.items(wanted).tolist(), wanted, strict=True))
-        return [known.get(code >> SCORE_BITS, "") for code in codes]
+        names_by_id = dict(zip(self.items(wanted).tolist(), wanted, strict=True))
+        return [names_by_id.get(code >> SCORE_BITS, "") for code in codes]
 
     def _learn(self, name: str) -> int:
         if len(self._known) >= _MOST_KNOWN:

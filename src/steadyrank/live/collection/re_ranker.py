@@ -200,17 +200,24 @@ def indices_of(ranker, row, means, totals):
 
 
 @kernel
-def re_rank(ranker, query, codes, ranking):
-    """Write where the best candidates stand in the engine's order, from 0, into `ranking`; ties in that order.
+def index_candidates(ranker, query, codes, index, means):
+    """Write what each candidate is ranked by, and its posterior mean.
 
     `query`: its id; `codes`, int64[n]: of the candidates in the engine's order (`coded`). O(n).
     """
     row = find_row(ranker.queries.ids, query)
-    index, prior = np.empty(codes.size), 1.0
+    prior = 1.0
     for i in range(codes.size):
         item, step = codes[i] >> SCORE_BITS, codes[i] & (1 << SCORE_BITS) - 1
         # never more than that of the item before: of a query that nobody has visited the order is the engine's
         prior = min(prior, mean_of(ranker.prior, min(i, ranker.prior.mean.size - 1), step))
-        mean, total = estimate(ranker, row, item, prior)
-        index[i] = index_of(ranker, row, mean, total)
+        means[i], total = estimate(ranker, row, item, prior)
+        index[i] = index_of(ranker, row, means[i], total)
+
+
+@kernel
+def re_rank(ranker, query, codes, ranking):
+    """Write where the best candidates stand in the engine's order, from 0, into `ranking`; ties in that order."""
+    index, means = np.empty(codes.size), np.empty(codes.size)
+    index_candidates(ranker, query, codes, index, means)
     largest(index, ranking)

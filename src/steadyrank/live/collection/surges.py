@@ -46,8 +46,8 @@ class Surges(NamedTuple):
         """The rows of surges whose query is remembered, the oldest first."""
         total = int(self.total[SURGES])
         rows: Ints = np.arange(max(total - MOST, 0), total) % MOST
-        known: Ints = rows[self.what[rows, QUERY] != 0]
-        return known
+        of_queries: Ints = rows[self.what[rows, QUERY] != 0]
+        return of_queries
 
     def leave_out(self, kept: Ints) -> None:
         """Remember the surges of queries with these ids alone."""

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ...core.arrays import Floats
+from ...core.arrays import Floats, Ints
 from ...core.contract import NOTE_EXTRA, Visit
 from ...core.refusals import Refused
 from ...live import answers, snapshot
-from ...live.collection.collection_state import CollectionState, ShownItems
+from ...live.collection.collection_state import CollectionState, ShownItems, places_known
 from ...live.collection.re_ranker import QUERY
 from ...live.impression_buffer import NO_OUTCOMES, UNANSWERED, ImpressionBuffer
 from ...live.learner_state import LearnerState
@@ -138,11 +138,12 @@ class Board:
         if book is None:
             raise Refused(409, NO_OUTCOMES)
         told: str
-        if event.key not in self.impressions.numbers and book.knows(event.round, event.slot):
-            told = self.learner_state.add_outcome(event.round, event.slot, event.number, event.amount, False)
+        (slot,) = self._slots_of([event.slot]).tolist()
+        if event.key not in self.impressions.numbers and book.knows(event.round, slot):
+            told = self.learner_state.add_outcome(event.round, slot, event.number, event.amount, False)
         else:
             try:
-                told = self.impressions.outcome(self._shown(event), event.slot, event.number, event.amount)
+                told = self.impressions.outcome(self._shown(event), slot, event.number, event.amount)
             except Refused as error:
                 raise Refused(error.code, _UNCLICKED.get(error.code, str(error))) from error
         self.outcomes += told != "duplicate"
@@ -230,13 +231,18 @@ class Board:
             return number
         if event.base < self.impressions.forgotten:
             raise Refused(410, "the impression has expired")  # it may have been answered
-        ranking = np.array(event.ranking[: self.length], np.int64)
+        ranking = self._slots_of(event.ranking)
         note = self._note(event)
         visit = Visit(event.round, event.client, self.learner_state.features.of_visit_then(event.features))
         number = self.impressions.shown(visit, ranking, note, event.key, event.cohorts)
         self.interleaving.shown(event)
         self.feedback.timeline.show(event.round, event.time)
         return number
+
+    def _slots_of(self, ranking: Sequence[int]) -> Ints:
+        """A list by slots; of a collection, by places of the engine's order as they are told apart."""
+        slots: Ints = np.array(ranking[: self.length], np.int64)
+        return places_known(slots) if isinstance(self.learner_state, CollectionState) else slots
 
     def _note(self, event: events.OfVisitor) -> Floats:
         """The note of a list; one that this board cannot have shown is refused."""

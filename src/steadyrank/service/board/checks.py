@@ -14,7 +14,7 @@ from ...live.features import Values
 from ...live.gate import Guarding
 from ...live.impression_buffer import MOST_KINDS
 from ...live.learner_state import LearnerState
-from ...live.outcomes import with_goal
+from ...live.outcomes import CLICK_BYTES, with_goal
 from ...live.ruled_list import SlotRules, check_boosts
 from .config import OF_ITEMS, CollectionSettings, Config, Known, Setting
 from .events import KIND_NAME
@@ -63,7 +63,8 @@ def _collection_state(config: Config, own: CollectionSettings) -> CollectionStat
     settings: dict[str, Any] = {"explore": own.explore, "memory": own.memory}
     if own.attention is not None:
         settings["attention"] = own.attention
-    return CollectionState(config.length, settings, config.seed, own.most_pairs, guards_of(config), config.shadow)
+    others = own.most_pairs, guards_of(config), config.shadow, own.outcomes
+    return CollectionState(config.length, settings, config.seed, *others)
 
 
 def check_rules(config: Config, state: LearnerState, known: Mapping[str, Values], learns: LearnerState) -> None:
@@ -128,7 +129,8 @@ def check_memory(config: Config, items: int, most: int, capacity: int = 0) -> No
 
 def _check_pairs(config: Config, own: CollectionSettings, most: int) -> None:
     """Refuse a collection that would need more than so many bytes by the time it remembers all that it may."""
-    need = own.most_pairs * MOST_PAIR_BYTES + config.most_open * (16 * config.length + _LIST_BYTES)
+    each_list = 16 * config.length + _LIST_BYTES + (2 * CLICK_BYTES if own.outcomes else 0)
+    need = own.most_pairs * MOST_PAIR_BYTES + config.most_open * each_list
     if need > most:
         raise Refused(
             422,

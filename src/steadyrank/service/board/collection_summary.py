@@ -4,11 +4,12 @@ import re
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from ...core.arrays import Floats, Ints
 from ...core.refusals import Refused
 from ...live.collection.alarms import Alarm, alarms_of
-from ...live.collection.collection_state import CollectionState
+from ...live.collection.collection_state import NOTHING_CAME, CollectionState
 from ...live.collection.engine_prior import means_of
 from ...live.collection.engine_scores import NO_SCORE
 from ...live.collection.id_table import NOT_THERE, find_row
@@ -37,7 +38,8 @@ class QueryOut(Schema):
 
 class QueryItem(Schema):
     """An item of a query: its place in the engine's order, from 1, when it was looked at first, and in ours, null
-    where ours does not reach it; `estimate`: what it attracts, with its interval."""
+    where ours does not reach it; `estimate`: what it attracts, with its interval. `outcomes`: of how many of its
+    clicks something came, and `value`, what all of that is worth, where the collection takes outcomes."""
 
     item: str
     engine: int
@@ -47,6 +49,8 @@ class QueryItem(Schema):
     estimate: float
     low: float
     high: float
+    outcomes: int | UnsetType = UNSET
+    value: float | UnsetType = UNSET
 
 
 class QueryPage(QueryOut):
@@ -147,7 +151,7 @@ def alarm_out(alarm: Alarm) -> AlarmOut:
 def known_query(state: CollectionState) -> QueryPage:
     """The page of the only query of a copy."""
     (items,) = _items_of(state)
-    length, shown = state.length, []
+    length, shown, query = state.length, [], int(state.learner.queries.ids.id[0])
     mean = items.hits / items.total
     wide = 1.96 * np.sqrt(mean * (1.0 - mean) / (items.total + 1.0))
     for place, k in enumerate(items.order.tolist()):
@@ -161,9 +165,16 @@ def known_query(state: CollectionState) -> QueryPage:
                 estimate=float(mean[k]),
                 low=max(float(mean[k] - wide[k]), 0.0),
                 high=min(float(mean[k] + wide[k]), 1.0),
+                **came_of(state, query, int(items.item[k])),
             )
             shown.append(one)
     return QueryPage(**_head(state, 0, items), items=shown[:MOST_ITEMS])
+
+
+def came_of(state: CollectionState, query: int, item: int) -> dict[str, Any]:
+    """What came of the clicks on an item of a query, where that is reported."""
+    came = state.brought.get((query, item), NOTHING_CAME)
+    return {} if state.outcomes is None else {"outcomes": came.clicks, "value": came.value}
 
 
 def _head(state: CollectionState, row: int, items: _Items) -> dict[str, Any]:

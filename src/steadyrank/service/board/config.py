@@ -47,6 +47,7 @@ class CollectionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     keep_queries: bool = False  # as text
     # of a query and an item, remembered; the queries with the fewest visits leave first
     most_pairs: Annotated[int, Meta(ge=FEWEST_PAIRS, le=MOST_PAIRS)] = 4_000_000
+    outcomes: bool = False  # it is reported what comes of clicks
 
 
 class GroupRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -98,7 +99,6 @@ OF_ITEMS = (
     "features",
     "segments",
     "goal",
-    "outcome_days",
     "rules",
 )  # of boards with items alone
 

@@ -101,7 +101,7 @@ class Outcome(_OfList, frozen=True, tag="outcome"):
     client: int = ANYONE
     cohorts: dict[str, int] = {}
     features: Known = {}
-    of: ShownItems | None = None  # always: collections take no outcomes
+    of: ShownItems | None = None
 
 
 class Observed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="observed"):

@@ -242,8 +242,8 @@ async def take_past(call: Call, body: QueryHistoryIn) -> HistoryOut:
 
 
 def _past(session: BoardSession, row: QueryPastIn) -> events.Past:
-    found = Found(row.query, row.items if row.candidates is None else row.candidates, row.scores)
-    listing = query_listing(session, found)
+    results = Found(row.query, row.items if row.candidates is None else row.candidates, row.scores)
+    listing = query_listing(session, results)
     check_list(session, row.items)
     places, answer = listing.places_of(row.items), said(row).to(row.items)
     return events.Past([], answer.positions, answer.examined, of=listing.shown(places, every=True), places=places)

@@ -27,7 +27,7 @@ from ..worker.listing import Found
 from ..worker.rank_and_answer import GivenList, check_theirs
 from ..worker.replicas import Replicas
 from ..worker.worker import Worker
-from .board_routes import BOARDS, add_new, check_items, check_kind, check_room
+from .board_routes import add_new, check_items, check_kind, check_room
 from .request import (
     AWAY,
     AnswerIn,
@@ -35,7 +35,6 @@ from .request import (
     ErrorOut,
     Features,
     at_owners,
-    check_path,
     gather_in_turns,
     known_of_visit,
     pass_on,
@@ -76,6 +75,7 @@ class QueryRankIn(Schema):
     """What to rank: the candidates that an engine found for a `query`, in its order, with its `scores` on any scale.
 
     `client`, `cohort`, `length` and `theirs` are as for boards; what is in `theirs` has to be among the candidates.
+    `rules`: what this list keeps, as for boards; of items that are no candidates they hold as far as they can.
     """
 
     query: str
@@ -85,6 +85,7 @@ class QueryRankIn(Schema):
     client: str | None = None
     cohort: dict[str, str] | None = None
     theirs: list[str] | None = None
+    rules: RulesSetting | None = None
 
 
 class RankOut(Schema):
@@ -244,7 +245,7 @@ def _out(given: GivenList, skipped: int) -> RankOut:
     return out
 
 
-def _rules(body: RankIn) -> Rules | None:
+def _rules(body: RankIn | QueryRankIn) -> Rules | None:
     """The rules of a request; refused where they are wrong in themselves."""
     try:
         made = None if body.rules is None else body.rules.made()
@@ -261,7 +262,8 @@ def list_for(worker: Worker | Replicas, session: BoardSession, body: QueryRankIn
     check_sender(body.client, body.cohort)
     check_number("theirs", body.theirs)
     found, who = Found(body.query, body.candidates, body.scores), (body.client, body.cohort, body.theirs)
-    return _out(rank_and_answer.rank(worker, session, None, body.length, *who, found=found), 0)
+    given = rank_and_answer.rank(worker, session, None, body.length, *who, found=found, rules=_rules(body))
+    return _out(given, 0)
 
 
 def list_now(giver: Worker | Replicas, session: BoardSession, body: RankIn | QueryRankIn) -> RankOut | None:
@@ -388,7 +390,6 @@ async def _answer_known(call: Call, name: str, body: FeedbackIn) -> str:
 async def _answer_with_value(call: Call, session: BoardSession, shown: ImpressionId, body: FeedbackIn) -> str:
     """The outcome of an answer with what came of its click, which is refused before anything of it is written."""
     call.may("feedback", session.name)
-    check_path(session, BOARDS)
     if body.value is UNSET or not isinstance(body.clicked, str):
         raise Refused(422, "value goes with clicked, an item: report what came of several clicks by outcomes")
     amount = amount_of(body.value, "")
@@ -479,7 +480,6 @@ async def _take_outcome(call: Call, name: str, body: OutcomeIn) -> str:
         raise Refused(422, f"kind is a word of 1 to 32 of A-Z a-z 0-9 _ -, such as purchase, not {body.kind!r:.80}")
     async with call.worker.cache.hold_board(name):
         session = call.worker.find_board(name)
-        check_path(session, BOARDS)
         if session.resealing is not None and not session.resealing.done():
             await asyncio.shield(session.resealing)
         shown = session.seals.open(body.impression, call.worker.clock())

@@ -66,7 +66,16 @@ _MADE = Change("collection made or changed", detail_collection)
 
 def _shared() -> list[Route]:
     """Routes of boards that are as they are for collections, which also the path of a board leads to."""
-    parts = ["feedback", "observe", "clients/{client}", "labels", "client-labels", "labels/{number}", "secret"]
+    parts = [
+        "feedback",
+        "outcomes",
+        "observe",
+        "clients/{client}",
+        "labels",
+        "client-labels",
+        "labels/{number}",
+        "secret",
+    ]
     parts += ["comparison", "interleaving", "export"]
     paths = {f"{_BOARD}/{part}": f"{_QUERIES}/{part}" for part in parts}
     return [route._replace(path=paths[route.path]) for route in _BOARD_ROUTES if route.path in paths]

@@ -17,7 +17,7 @@ from ...core.contract import ANYONE
 from ...core.refusals import Refused
 from ...live.collection.collection_state import CollectionState
 from ...live.collection.query_keys import QueryKeys
-from ...live.impression_buffer import DelayQueue
+from ...live.delays import DelayQueue
 from ..board import events
 from ..board.board import Board, BoardOut
 from ..board.events import AnyEvent

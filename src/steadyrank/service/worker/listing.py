@@ -12,6 +12,8 @@ from ...live.collection.collection_state import CollectionState, ShownItems, che
 from ...live.collection.engine_scores import SCORE_BITS, coded, steps_of
 from ...live.collection.id_table import NOT_THERE
 from ...live.collection.query_keys import QueryKeys
+from ...live.collection.ruled_candidates import RankedCandidates
+from ...live.ruled_list import SlotRules
 from ...live.rules import Rules
 from ..board.board import Board
 from .board_session import BoardSession
@@ -25,6 +27,10 @@ class Listing(Protocol):
     most: int  # how many, as far as it is known beforehand
     placed: list[int]  # whose each place of the list is that was drawn; empty: all are the learner's
     unkept: list[str]  # rules that it does not keep
+
+    @property
+    def kept(self) -> SlotRules | None:
+        """The rules by these numbers, if there are any."""
 
     def draw(self, visit: Visit, size: int, chance: np.random.Generator) -> tuple[list[int], Floats]:
         """A list of ours, and its note."""
@@ -48,11 +54,16 @@ class BoardListing:
         self.placed: list[int] = []
         self.unkept: list[str] = []
 
+    @property
+    def kept(self) -> SlotRules | None:
+        """Rules with slots for names."""
+        return None if self._rules is None else self._board.ruled.slot_rules(self._rules)
+
     def draw(self, visit: Visit, size: int, chance: np.random.Generator) -> tuple[list[int], Floats]:
         """Slots by the learner, under rules if there are any."""
-        found = self._board.rank(visit, self._candidates, size, chance, self._rules)
-        self.placed, self.unkept = found.placed if any(found.placed) else [], found.unkept
-        return found.ranking.tolist(), found.note
+        drawn = self._board.rank(visit, self._candidates, size, chance, self._rules)
+        self.placed, self.unkept = drawn.placed if any(drawn.placed) else [], drawn.unkept
+        return drawn.ranking.tolist(), drawn.note
 
     def places_of(self, theirs: Sequence[str]) -> list[int]:
         """Slots; refused if one is no item of the board."""
@@ -82,6 +93,7 @@ class QueryListing:
         query: str,
         order: Sequence[str],
         scores: Sequence[float] | None,
+        rules: Rules | None = None,
     ) -> None:
         """`keep`: the collection keeps queries as text."""
         check_order(order)
@@ -91,10 +103,18 @@ class QueryListing:
         self.query, text = keys.query(query)
         self.codes: Ints = coded(keys.items(order), steps_of(scores, len(order)))
         self._text = text if keep else ""
+        self.kept: SlotRules | None = None
+        if rules is not None:
+            self._ranked = RankedCandidates(state, rules, self.query, self.codes, order)
+            self.kept = self._ranked.made_for(rules)
 
     def draw(self, visit: Visit, size: int, chance: np.random.Generator) -> tuple[list[int], Floats]:
-        """Places of the engine's order; there is no chance in it."""
-        return self._state.rank_for(self.query, self.codes, size).tolist(), _NO_NOTE
+        """Places of the engine's order, under rules if there are any; there is no chance in it."""
+        if self.kept is None:
+            return self._state.rank_for(self.query, self.codes, size).tolist(), _NO_NOTE
+        drawn = self._ranked.rank(self.kept, size)
+        self.placed, self.unkept = drawn.placed if any(drawn.placed) else [], drawn.unkept
+        return drawn.ranking.tolist(), drawn.note
 
     def places_of(self, theirs: Sequence[str]) -> list[int]:
         """Places; refused if an item is no candidate."""
@@ -118,8 +138,8 @@ class QueryListing:
         codes = self.codes[ranking]
         new = self._state.item_names.rows(codes >> SCORE_BITS) == NOT_THERE
         names = [self._order[place] if one else "" for place, one in zip(ranking, new.tolist(), strict=True)]
-        known = not self._text or self._state.query_texts.text(self.query) is not None
-        return ShownItems(self.query, codes.tolist(), names if new.any() else [], "" if known else self._text)
+        kept_already = not self._text or self._state.query_texts.text(self.query) is not None
+        return ShownItems(self.query, codes.tolist(), names if new.any() else [], "" if kept_already else self._text)
 
 
 class Found(NamedTuple):
@@ -130,10 +150,10 @@ class Found(NamedTuple):
     scores: Sequence[float] | None = None
 
 
-def query_listing(session: BoardSession, found: Found) -> QueryListing:
-    """What a list of a collection may be made of."""
+def query_listing(session: BoardSession, found: Found, rules: Rules | None = None) -> QueryListing:
+    """What a list of a collection may be made of; `rules`: those that it keeps."""
     state, own = session.board.learner_state, session.board.config.collection
     assert session.keys is not None
     assert own is not None
     assert isinstance(state, CollectionState)
-    return QueryListing(state, session.keys, own.keep_queries, *found)
+    return QueryListing(state, session.keys, own.keep_queries, *found, rules)

@@ -64,8 +64,10 @@ def rank(
         raise Unavailable("too many impressions wait to be written")
     session.check_served()
     board, now, seen = session.board, worker.clock(), worker.seen(session)
-    rules = None if found is not None else board.rules(rules)
-    listing: Listing = BoardListing(board, candidates, rules) if found is None else query_listing(session, found)
+    rules = board.rules(rules)
+    listing: Listing = (
+        BoardListing(board, candidates, rules) if found is None else query_listing(session, found, rules)
+    )
     size, visit_features = places(session, length), board.learner_state.features.of_visit(features)
     others, size = [] if theirs is None else listing.places_of(theirs), min(size, listing.most)
     round_ = max(session.round, board.impressions.rounds) + 1
@@ -83,8 +85,7 @@ def rank(
     session.round = round_  # nothing is refused from here on
     key, notes, mixed, draft = worker.next_key(), [], None, None
     if others:  # no learner has made the list: no note goes with it
-        kept = None if rules is None else board.ruled.slot_rules(rules)
-        mix, pins = _mix(session, key, slots, others, size, listing.placed, kept)
+        mix, pins = _mix(session, key, slots, others, size, listing.placed, listing.kept)
         mixed, draft = events.Mixed(mix.teams, slots, others), (mix.first, mix.end)
         slots, notes = mix.ranking, [(place, 1.0) for place in pins]  # for the teams: to no learner it means anything
         listing.placed = [PINNED if place in pins else FREE for place in range(len(slots))] if pins else []

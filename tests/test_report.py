@@ -278,7 +278,11 @@ def test_interruption_leaves_a_usable_report(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(CellStore, "save", interrupted)
     run = ["reproduce", "--quick", "--study", "headline", "--workers", "1", "--out", str(tmp_path)]
-    assert cli.main(run) == 130
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in a shell's background it is ignored
+    try:
+        assert cli.main(run) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
     told = capsys.readouterr()
     assert "interrupted: finished cells are kept, the report shows them" in told.err
     assert "The report: file://" in told.out

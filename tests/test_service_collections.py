@@ -577,10 +577,9 @@ def test_a_server_killed_under_load_loses_no_answer_of_a_collection(url, tmp_pat
     finally:
         crowd.end()
     client = server.client()
-    counts = client.collection("shop")
-    counts = counted(url, "shop")
-    assert set(counts.values()) == {1}
-    assert len(crowd.acknowledged) <= counts["answers"] <= len(crowd.sent)
+    answers = client.collection("shop")["answers"]
+    assert set(counted(url, "shop").values()) == {1}
+    assert len(crowd.acknowledged) <= answers <= len(crowd.sent)
     for impression, clicked in list(crowd.acknowledged.items())[:20]:
         assert client.feedback("shop", impression, clicked=clicked) == "duplicate"
     assert {r.code for r in crowd.refused} <= {503}  # come again: the store was being read

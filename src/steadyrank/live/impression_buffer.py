@@ -45,7 +45,7 @@ UNANSWERED = (OPEN, WITHHELD)
 MOST_KINDS = 8  # of cohorts on a board
 _FIRST_PLACES = 10_000  # positions of lists
 _NO_COHORTS: Mapping[str, int] = {}
-NO_OUTCOMES = "a collection takes outcomes where its setting says so (outcomes=True)"
+NO_OUTCOMES = "no outcomes are taken here: a collection takes them with outcomes=True"
 _UNKNOWN: Floats = np.zeros(0)  # nothing is known of a visit
 
 

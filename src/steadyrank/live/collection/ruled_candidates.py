@@ -23,7 +23,7 @@ class RankedCandidates:
     is no chance in the order of preference, and nothing is new.
     """
 
-    features, outcomes = NO_FEATURES, None
+    features, aims_at_value = NO_FEATURES, False
 
     def __init__(
         self, state: CollectionState, rules: Rules, query: int, codes: Ints, candidates: Sequence[str]

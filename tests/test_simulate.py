@@ -212,7 +212,8 @@ def test_an_error_in_progress_is_not_swallowed():
 def test_interruption_does_not_wait_for_the_horizon():
     """A process told to stop in the middle of hours of rounds ends at once."""
     script = (
-        "import numpy as np, steadyrank as sr\n"
+        "import signal, numpy as np, steadyrank as sr\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # it is ignored in the background of a shell
         "sr.simulate('Random', np.full(40, 0.2), length=4, horizon=10, seeds=[0])\n"
         "print('ready', flush=True)\n"
         "sr.simulate('Random', np.full(40, 0.2), length=4, horizon=10**11, seeds=range(2), marks=1)\n"
@@ -221,7 +222,10 @@ def test_interruption_does_not_wait_for_the_horizon():
     assert job.stdout.readline() == "ready\n"
     time.sleep(0.5)
     job.send_signal(signal.SIGINT)
-    _, errors = job.communicate(timeout=120)
+    try:
+        _, errors = job.communicate(timeout=120)
+    finally:
+        job.kill()
     assert "KeyboardInterrupt" in errors
 
 

@@ -37,7 +37,7 @@ log = logging.getLogger("steadyrank.service")
 
 
 class News(NamedTuple):
-    """Something that differs from what was told last; `mark`: what is compared the next time."""
+    """Something that differs from what was reported last; `mark`: what is compared the next time."""
 
     kind: str
     mark: Any
@@ -46,8 +46,8 @@ class News(NamedTuple):
     detail: dict[str, Any]
 
 
-class _Told:
-    """What was told of a board, or of the worker: by kind the mark, and when."""
+class _Reported:
+    """What was reported of a board, or of the worker: by kind the mark, and when."""
 
     def __init__(self) -> None:
         self.marks: dict[str, Any] = {}
@@ -57,7 +57,7 @@ class _Told:
         self.fold: weakref.ref[Board] | None = None
 
     def on(self, kind: str) -> bool:
-        """Whether it was told that this lasts."""
+        """Whether it was reported that this lasts."""
         return bool(self.marks.get(kind))
 
 
@@ -71,8 +71,8 @@ class Watcher:
     def __init__(self, worker: Worker, put: Callable[[Alert], None], name: str) -> None:
         self._worker, self._put, self._name = worker, put, name
         self._serial = itertools.count(1)
-        self._told: dict[int, _Told] = {}  # by number of the board
-        self._own = _Told()
+        self._reported: dict[int, _Reported] = {}  # by number of the board
+        self._own = _Reported()
 
     async def run(self, every: float = EVERY) -> None:
         """Look again and again, until it is cancelled."""
@@ -88,26 +88,28 @@ class Watcher:
         news = itertools.chain(_of_worker(worker, self._own), _of_clocks(worker, self._own))
         self._tell(self._own, None, news)
         for number, session in list(worker.cache.by_number.items()):
-            told = self._told.setdefault(number, _Told())
+            reported = self._reported.setdefault(number, _Reported())
             hollow = await hollow_items_of(worker, session)
-            self._tell(told, session.name, itertools.chain(_of_board(session, told), _of_hollow(hollow, told)))
-            told.applied, told.fold = session.applied, weakref.ref(session.board)
+            self._tell(
+                reported, session.name, itertools.chain(_of_board(session, reported), _of_hollow(hollow, reported))
+            )
+            reported.applied, reported.fold = session.applied, weakref.ref(session.board)
             await asyncio.sleep(0)
         numbers = worker.cache.by_number.keys() | worker.cache.evicted_by_number.keys()
-        self._told = {number: told for number, told in self._told.items() if number in numbers}
+        self._reported = {number: reported for number, reported in self._reported.items() if number in numbers}
 
-    def _tell(self, told: _Told, board: str | None, found: Iterator[News]) -> None:
+    def _tell(self, reported: _Reported, board: str | None, news_of: Iterator[News]) -> None:
         now, withheld = self._worker.monotonic(), False
-        for news in found:
-            if now < told.times.get(news.kind, _NEVER) + APART:
+        for news in news_of:
+            if now < reported.times.get(news.kind, _NEVER) + APART:
                 withheld = True  # after a minute it is news again, or it is over
                 continue
-            told.marks[news.kind], told.times[news.kind] = news.mark, now
+            reported.marks[news.kind], reported.times[news.kind] = news.mark, now
             what = news.mark if news.kind in _FROM_LOG else (self._name, next(self._serial))
             id_ = hashlib.sha256(f"{news.kind} {board} {what}".encode()).hexdigest()[:32]
             text = news.text if board is None else f"Board {board}: {news.text}"
             self._put(Alert(id_, news.kind, board, news.state, self._worker.clock(), text, news.detail))
-        told.withheld = withheld
+        reported.withheld = withheld
 
 
 async def watch(worker: Worker, webhook: Webhook | None) -> None:
@@ -126,22 +128,22 @@ async def watch(worker: Worker, webhook: Webhook | None) -> None:
         await asyncio.to_thread(webhook.close)
 
 
-def _of_worker(worker: Worker, told: _Told) -> Iterator[News]:
+def _of_worker(worker: Worker, reported: _Reported) -> Iterator[News]:
     behind, available = worker.log_writer.behind, worker.log_writer.available
-    away = not available and told.on("away")  # twice in a row: at a start nothing is known of the store yet
-    told.marks["away"] = not available
+    away = not available and reported.on("away")  # twice in a row: at a start nothing is known of the store yet
+    reported.marks["away"] = not available
     bad = behind > MOST_BEHIND or away
-    if bad != told.on("behind"):
+    if bad != reported.on("behind"):
         text = "The store takes what is written again."
         if bad:
             why = worker.log_writer.outdated or "the store is away"
             text = f"{behind:,} events wait to be written" + (f", and {why}." if away else ".")
         yield News("behind", bad, _state(bad), text, {"events": behind, "available": not away})
-    if worker.divergences > told.marks.get("divergence", 0):
+    if worker.divergences > reported.marks.get("divergence", 0):
         text = f"{worker.divergences} snapshots of this worker are unlike another's: a fault that is worth a report."
         yield News("divergence", worker.divergences, "news", text, {"divergences": worker.divergences})
     names = sorted(worker.parked)
-    if names != told.marks.get("parked", []):
+    if names != reported.marks.get("parked", []):
         text = "No board is parked any more."
         if names:
             first = worker.parked[names[0]]
@@ -151,9 +153,9 @@ def _of_worker(worker: Worker, told: _Told) -> Iterator[News]:
         yield News("parked", names, _state(bool(names)), text, detail)
 
 
-def _of_clocks(worker: Worker, told: _Told) -> Iterator[News]:
+def _of_clocks(worker: Worker, reported: _Reported) -> Iterator[News]:
     skew = worker.clock.skew
-    if skew.alarming != told.on("clock"):
+    if skew.alarming != reported.on("clock"):
         words = f"A clock is wrong: {skew}." if skew.alarming else "Clocks agree again."
         if not worker.clock.settled:
             words += " For now nothing is deleted for its age."
@@ -161,30 +163,30 @@ def _of_clocks(worker: Worker, told: _Told) -> Iterator[News]:
         yield News("clock", skew.alarming, _state(skew.alarming), words, seconds)
 
 
-def _of_board(session: BoardSession, told: _Told) -> Iterator[News]:
+def _of_board(session: BoardSession, reported: _Reported) -> Iterator[News]:
     silence, late = session.board.impressions.silence, session.lateness.share
-    if silence.alarming != told.on("unanswered"):
+    if silence.alarming != reported.on("unanswered"):
         usual = silence.usual_share or 0.0
         text = f"{silence.share:.0%} of the lists are left unanswered; usual are at most {usual:.0%}."
         detail = {"share": silence.share, "usual": usual}
         yield News("unanswered", silence.alarming, _state(silence.alarming), text, detail)
-    slow = late is not None and late > (MOST_LATE / 2.0 if told.on("late") else MOST_LATE)
-    if slow != told.on("late"):
+    slow = late is not None and late > (MOST_LATE / 2.0 if reported.on("late") else MOST_LATE)
+    if slow != reported.on("late"):
         text = f"{late or 0.0:.0%} of the latest {LATEST} answers came too late."
         yield News("late", slow, _state(slow), text, {"share": late or 0.0})
-    if told.applied != session.applied or told.withheld:
-        yield from _of_learner(session.board, told)
+    if reported.applied != session.applied or reported.withheld:
+        yield from _of_learner(session.board, reported)
 
 
-def _of_learner(board: Board, told: _Told) -> Iterator[News]:
+def _of_learner(board: Board, reported: _Reported) -> Iterator[News]:
     """What takes a moment to see: not looked at while nothing happens on the board."""
     whole, (silenced, guards) = board.learner_state.view(), count_by_guard(board)
     view, segment = _changed_last(board, whole)
     mark = (
         (0, 0) if whole is None or view is None or not view.changes else (whole.n_changes, view.changes[-1].noticed)
     )
-    before = told.marks.setdefault("regime", mark)
-    again = told.fold is None or told.fold() is not board  # a fold with other labels has changes of its own
+    before = reported.marks.setdefault("regime", mark)
+    again = reported.fold is None or reported.fold() is not board  # a fold with other labels has changes of its own
     if mark[1] > before[1] or (mark[0] > before[0] and not again):
         assert view is not None
         change = view.changes[-1]
@@ -205,25 +207,25 @@ def _of_learner(board: Board, told: _Told) -> Iterator[News]:
         }
         yield News("regime", mark, "news", text if trusted else f"{text} It is not trusted.", detail)
     elif again:
-        told.marks["regime"] = mark
+        reported.marks["regime"] = mark
     if isinstance(board.learner_state, CollectionState):
-        yield from _of_surges(board.learner_state, told, again)
-    yield from _of_guards(guards, told)
-    refused = told.marks.setdefault("silenced", silenced)
+        yield from _of_surges(board.learner_state, reported, again)
+    yield from _of_guards(guards, reported)
+    refused = reported.marks.setdefault("silenced", silenced)
     if silenced > refused:
         would = "would be" if board.learner_state.gate.shadow else "are"
         text = f"{silenced - refused} more clients or cohorts {would} refused, {silenced} in all."
         yield News("silenced", silenced, "news", text, {"count": silenced, "more": silenced - refused})
     else:
-        told.marks["silenced"] = silenced
+        reported.marks["silenced"] = silenced
 
 
-def _of_surges(state: CollectionState, told: _Told, again: bool) -> Iterator[News]:
-    """An alarm is told when it begins, and again whenever it is in twice as many queries."""
+def _of_surges(state: CollectionState, reported: _Reported, again: bool) -> Iterator[News]:
+    """An alarm is reported when it begins, and again whenever it is in twice as many queries."""
     alarms = alarms_of(state)
     latest = alarms[-1] if alarms else None
     mark = (0, 0) if latest is None else (latest.first, len(latest.queries).bit_length())
-    before = told.marks.setdefault("surge", mark)
+    before = reported.marks.setdefault("surge", mark)
     if latest is not None and mark > before:
         names = list({surge.id: surge.query or surge.id for surge in latest.surges}.items())
         items = list(dict.fromkeys(surge.item for surge in latest.surges))
@@ -242,13 +244,13 @@ def _of_surges(state: CollectionState, told: _Told, again: bool) -> Iterator[New
         }
         yield News("surge", mark, "news", text, detail)
     elif again:
-        told.marks["surge"] = mark
+        reported.marks["surge"] = mark
 
 
-def _of_hollow(items: list[HollowItemOut], told: _Told) -> Iterator[News]:
-    """An item is told of once, for as long as it is one whose clicks rose alone."""
+def _of_hollow(items: list[HollowItemOut], reported: _Reported) -> Iterator[News]:
+    """An item is reported of once, for as long as it is one whose clicks rose alone."""
     names = {one.item for one in items}
-    before = told.marks.setdefault("hollow", names)
+    before = reported.marks.setdefault("hollow", names)
     if new := [one for one in items if one.item not in before]:
         first = new[0]
         others = f" So is it with {_others(len(new) - 1)}." if len(new) > 1 else ""
@@ -261,24 +263,24 @@ def _of_hollow(items: list[HollowItemOut], told: _Told) -> Iterator[News]:
         detail = {"count": len(new), "items": [msgspec.structs.asdict(one) for one in new[:_MOST_ITEMS]]}
         yield News("hollow", names, "news", text, detail)
     else:
-        told.marks["hollow"] = names
+        reported.marks["hollow"] = names
 
 
 def _others(count: int) -> str:
     return "another item" if count == 1 else f"{count} other items"
 
 
-def _of_guards(guards: list[GuardCountsOut], told: _Told) -> Iterator[News]:
+def _of_guards(guards: list[GuardCountsOut], reported: _Reported) -> Iterator[News]:
     """A guard stood down since the last look, whether or not it still does."""
     times = sum(one.stood_down for one in guards)
-    before = told.marks.setdefault("guard", times)
+    before = reported.marks.setdefault("guard", times)
     if times > before:
         names = " and ".join(one.guard for one in guards if one.stood_down)
         since = min((one.stands_down for one in guards if one.stands_down is not None), default=None)
         text = f"{names} would refuse too many of the recent visits and stands down: nobody is refused meanwhile."
         yield News("guard", times, "news", text, {"times": times, "more": times - before, "since": since})
     else:
-        told.marks["guard"] = times
+        reported.marks["guard"] = times
 
 
 def _changed_last(board: Board, view: View | None) -> tuple[View | None, dict[str, str | None]]:

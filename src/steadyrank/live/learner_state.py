@@ -70,8 +70,6 @@ class LearnerState:
     `new_share`: most places of a list that items added later take while they are new, at least one.
     """
 
-    takes_outcomes = True
-
     def __init__(
         self,
         items: Iterable[str],
@@ -120,9 +118,7 @@ class LearnerState:
         update = call_count_answer if self._in_two else call_update
         self._update = update.bind(self.learner, Visit(1), ranking, note, self.active, 1)
         self._end_window: Callable[..., Any] | None = None  # compiled when it is first needed
-        self.outcomes: Outcomes | None = None
-        if self.takes_outcomes:
-            self.outcomes = Outcomes(self._tell if self.aims_at_value else None)
+        self.outcomes = self._make_outcomes()
         if self.aims_at_value:
             self._outcome = call_outcome.bind(self.learner, 0, 1, 1, 0.0, 1.0)
         self.guard_by(guards, shadow)
@@ -131,6 +127,10 @@ class LearnerState:
     def aims_at_value(self) -> bool:
         """Whether lists are made for what comes of clicks, and the learner is told of it."""
         return self.settings.get("goal") == "value"
+
+    def _make_outcomes(self) -> Outcomes | None:
+        """What comes of clicks; None where it is not reported."""
+        return Outcomes(self._tell if self.aims_at_value else None)
 
     def _tell(self, slot: int, shown: int, now: int, before: float, after: float) -> None:
         """Tell the learner what came of a click."""

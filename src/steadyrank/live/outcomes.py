@@ -126,7 +126,7 @@ class Outcomes:
             return "counted"
         if click.state == UNHEARD:
             return "ignored"
-        if after != before and self.tell is not None:
+        if after != before:
             self.tell(item, t, self.now, before, after)
         return "learnt"
 

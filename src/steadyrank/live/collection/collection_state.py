@@ -59,8 +59,6 @@ class CollectionState(LearnerState):
     a third of the room is free.
     """
 
-    takes_outcomes = False
-
     def __init__(
         self,
         length: int,
@@ -78,10 +76,11 @@ class CollectionState(LearnerState):
         places = [str(place + 1) for place in range(PLACES)]
         self.brought: dict[tuple[int, int], Brought] = {}  # by ids of query and item
         self._clicked: dict[tuple[int, int], tuple[int, int]] = {}  # by round and place, the latest: query and item
+        self._reported = outcomes
         super().__init__(places, length, ReRanker, settings, seed, 0.0, guards, shadow)
-        if outcomes:
-            self.outcomes = Outcomes(self._tell)
-            self.gate.forgetting = self.outcomes.forget
+
+    def _make_outcomes(self) -> Outcomes | None:
+        return Outcomes(self._tell) if self._reported else None
 
     def _tell(self, slot: int, shown: int, now: int, before: float, after: float) -> None:
         """What came of a click is worth something else by now: lists are made as before."""

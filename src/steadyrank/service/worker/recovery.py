@@ -176,7 +176,10 @@ def moved_edges(store: SqlStore, known: dict[int, int]) -> dict[int, Edge]:
             try:
                 moved[number] = read_edge(store, number)
             except ValueError as error:
-                log.error("edge left out", extra={"fields": {"board": number, "why": str(error)}})
+                log.error(
+                    "the snapshot at the first event kept was left out",
+                    extra={"fields": {"board": number, "why": str(error)}},
+                )
     return moved
 
 

@@ -60,6 +60,7 @@ import uvloop
 ITEMS = [f"item {k}" for k in range(200)]
 VISITORS = 20_000
 BATCH = 100  # answers
+BATCHES = 8  # so many times fewer connections send them: each is as much to do as a hundred requests
 AHEAD = 10.0  # seconds in which their lists are asked for, before answers in batches are measured
 PAST = 100  # rows of past clicks
 FIRST_PORT = 18_100
@@ -420,6 +421,7 @@ class Machine:
 
     def drive(self, workers, boards, whom, seconds, kind="pair", settle=0.0):
         """Have pairs, or what else, asked for so many seconds, once boards have settled."""
+        connections = self.options.connections if kind != "batch" else max(1, self.options.connections // BATCHES)
         context = multiprocessing.get_context("fork")
         out, span = context.Queue(), context.Array("d", [math.inf, math.inf], lock=False)
         crowds = [
@@ -431,7 +433,7 @@ class Machine:
                     whom,
                     kind,
                     span,
-                    max(1, self.options.connections * len(workers.ports) // self.options.crowds),
+                    max(1, connections * len(workers.ports) // self.options.crowds),
                     self.options.connections / self.options.rate if self.options.rate and kind == "pair" else 0.0,
                     k,
                     {self.of_crowds[k % len(self.of_crowds)]},
@@ -570,12 +572,6 @@ def measure_more(machine, count, source):
     workers = machine.workers(count, source)
     try:
         workers.put_boards(boards)
-        found["still"] = machine.drive(workers, boards, "any", options.seconds, settle=options.warm)
-        if not options.sqlite:
-            beside = threading.Timer(0.5, workers.begin_one)
-            beside.start()
-            found["moving"] = machine.drive(workers, boards, "any", max(options.seconds, 8.0))
-            beside.join()
         for name, kind, those in (
             ("hot", "list", boards[:1]),
             ("batch", "batch", boards),
@@ -584,6 +580,13 @@ def measure_more(machine, count, source):
         ):
             before = AHEAD if kind == "batch" else 0.0
             found[name] = machine.drive(workers, those, "any", options.seconds, kind, before)
+        found["still"] = machine.drive(workers, boards, "any", options.seconds, settle=options.warm)
+        if not options.sqlite:
+            beside = threading.Timer(0.5, workers.begin_one)
+            beside.start()
+            found["moving"] = machine.drive(workers, boards, "any", max(options.seconds, 8.0))
+            beside.join()
+            found["more"] = machine.drive(workers, boards, "any", options.seconds, settle=options.warm)
         return found
     finally:
         workers.stop()
@@ -591,7 +594,7 @@ def measure_more(machine, count, source):
 
 def cores_of(options, numbers):
     """Cores of workers, of the database and of those who ask, and whether there are enough for each."""
-    cores = sorted(os.sched_getaffinity(0))
+    cores = [int(core) for core in options.cores.split(",")] if options.cores else sorted(os.sched_getaffinity(0))
     enough = len(cores) >= max(numbers) + 3
     if not enough:
         return cores, set(cores), cores, False
@@ -610,6 +613,7 @@ def main():
     parser.add_argument("--crowds", type=int, help="processes that ask (one for each of their cores)")
     parser.add_argument("--connections", type=int, default=48, help="for each worker")
     parser.add_argument("--rate", type=float, help="pairs a second for each worker (as fast as they are answered)")
+    parser.add_argument("--cores", help="numbers of the cores to use, those of workers first (all, in their order)")
     parser.add_argument("--pg", help="postgresql://... of a server; else one is started")
     parser.add_argument("--sqlite", action="store_true", help="one worker, on SQLite")
     parser.add_argument("--against", help="another checkout, whose workers take turns with these")
@@ -769,9 +773,9 @@ def show_more(more, numbers):
         ]
         print(f"{what}, by workers (to the first; processor time of workers each): {', '.join(cells)}")
     for number in [number for number in numbers if "moving" in more[number]]:
-        still, moving = (more[number][name].list_late for name in ("still", "moving"))
+        still, moving, after = (more[number][name].list_late for name in ("still", "moving", "more"))
         words = f"99 % of lists, {number} workers: {still:.0f} ms, while one more comes {moving:.0f} ms"
-        print(f"{words}, {moving / still:.1f} times as long")
+        print(f"{words}, {moving / still:.1f} times as long; with that one {after:.0f} ms")
 
 
 if __name__ == "__main__":

@@ -367,6 +367,47 @@ def test_what_was_asked_for_before_a_board_moves_is_answered(url):
     assert len(rows(url, "SELECT * FROM events")) == 3  # the beginnings of two boards, and the list
 
 
+def test_lists_of_a_board_that_moves_are_given_out_by_who_had_it(url, monkeypatch):
+    """From when it leaves until its next owner is known, and in one log with what that one writes."""
+
+    async def move():
+        worker, board = Worker(url, address="127.0.0.1:1"), BOARDS[0]
+        await worker.start()
+        assert await worker.create_board(board, events.Created(events.Config(length=4, settle=0), ITEMS))
+        session, copies, given = worker.find_board(board), worker.replicas, []
+        save = worker.cache.save_boards
+
+        def give():
+            giver = copies if worker.find_served(board) is None else worker
+            held = copies.find_copy(board) if giver is copies else session
+            given.append(list_now(giver, held, RankIn(client=f"c{len(given)}")))
+
+        async def give_and_save(numbers, seconds):
+            give()
+            await save(numbers, seconds)
+            give()
+
+        monkeypatch.setattr(worker.cache, "save_boards", give_and_save)
+        give()
+        fences = await worker.release([0])
+        give()
+        copy = copies.find_copy(board)
+        assert copy is session
+        with contextlib.closing(open_store(url, fences)) as store:  # the next owner
+            answer = events.Answered(7, 9, 0, 0, [3, 1, 2], [], [1], 3)
+            store.append([NewEntry(session.number, events.encode(answer))], 2.0)
+        await until(lambda: copy.board.events == 6)  # the beginning, four lists, and the answer
+        await until(lambda: copies.log_writer.behind == 0)
+        with contextlib.closing(open_store(url)) as store:
+            head = store.head(0)
+            assert rebuild(store, session.number, board, head).digest() == copy.board.digest()
+        await worker.stop()
+        return given
+
+    given = asyncio.run(move())
+    assert len({shown.impression for shown in given}) == 4
+
+
 def test_a_board_that_is_not_given_away_after_all_is_served_on(url, monkeypatch):
     """The store is so slow that who waits gives up, just when nothing more is to be written to the partition."""
 
@@ -385,6 +426,7 @@ def test_a_board_that_is_not_given_away_after_all_is_served_on(url, monkeypatch)
         monkeypatch.setattr(worker.cache, "save_boards", save_and_stall)
         with pytest.raises(Unavailable, match="too long"):
             await worker.release([0])
+        assert not worker.replicas.copies
         monkeypatch.setattr(log_writer, "PATIENCE", 60.0)
         slow.set()
         await until(lambda: worker.is_served(board))

@@ -101,13 +101,17 @@ class Direct:
         return take
 
     def _take(self, asked: _Asked, reply: Sink, body: bytes) -> bool:
-        """Answer a request, if its board is this worker's, and in memory."""
+        """Answer a request, if its board is this worker's, and in memory; a list also if it was this worker's."""
         worker = self._worker
         if not worker.ready or worker.log_writer.outdated or len(body) > self._most:
             return False
         session = worker.find_served(asked.board)
         if session is None:
-            return False
+            copies = worker.replicas
+            if not asked.lists or copies is None or worker.is_served(asked.board):
+                return False
+            session = copies.find_copy(asked.board)
+            return session is not None and self._rank_copy(asked, copies, session, reply, body)
         if asked.lists:
             return self._rank(asked, worker, session, reply, body)
         return self._feedback(asked, session, reply, body)
@@ -120,8 +124,7 @@ class Direct:
         copies = worker.replicas
         if asked.lists and copies is not None and self._auth.opens(asked.headers, "rank", asked.board):
             session = copies.find(asked.board)
-            if session is not None and self._rank(asked, copies, session, reply, body):
-                copies.given += 1
+            if session is not None and self._rank_copy(asked, copies, session, reply, body):
                 return True
         done, patience = functools.partial(self._passed_on, asked, reply, time.perf_counter()), _LONG
         if asked.lists:
@@ -139,6 +142,12 @@ class Direct:
             lines += b"%b: %b\r\n" % (OWNER, address.encode())
         self._metrics.passed_on["link"] += 1
         self._send(asked, reply, begin, code, lines, content)
+
+    def _rank_copy(self, asked: _Asked, copies: Replicas, session: BoardSession, reply: Sink, body: bytes) -> bool:
+        """Give out a list from a copy."""
+        taken = self._rank(asked, copies, session, reply, body)
+        copies.given += taken
+        return taken
 
     def _rank(self, asked: _Asked, giver: Worker | Replicas, session: BoardSession, reply: Sink, body: bytes) -> bool:
         """Give out a list. What a copy refuses may be right at the owner."""

@@ -7,6 +7,8 @@ written needs no fence, for a list binds nobody. Answers go to the owner: an imp
 
 A list is drawn from this worker's own stream of chance, independent of all others, and the log says what was drawn:
 who folds the log draws nothing, so copies, owner and replays agree.
+
+A board that this worker gives away goes on as a copy until its next owner serves it: lists do not wait for the move.
 """
 
 import asyncio
@@ -15,7 +17,7 @@ import functools
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +37,7 @@ _TURN = 0.1  # seconds between looks at the log
 _OFTEN = 50  # lists of a board in a second, asked for at a worker that does not own it, for which it is copied
 _SELDOM = 10  # the same, below which a copy ends
 _KEPT = 5.0  # seconds over which that is counted
+_MOVING = 2.0  # seconds for which a board that was given away is a copy in any case
 _MOST = 64  # copies
 _MOST_WAITING = 50_000  # lists that wait to be written
 _AT_ONCE = 1_000  # of them in a commit
@@ -56,8 +59,13 @@ class _Copy:
     """A copied board."""
 
     def __init__(self, session: BoardSession, read: float) -> None:
-        self.session, self.read, self.since = session, read, read
-        self.asked = 0  # lists, since then
+        self.session, self.read = session, read
+        self.leaving = False  # whether its board is still applied by who owned it: nothing is read for it
+        self.begin_term(read, _KEPT, _SELDOM)
+
+    def begin_term(self, now: float, seconds: float, least: float) -> None:
+        """Stay for so many seconds, and then on if so many lists a second were asked for."""
+        self.asked, self.end, self.least = 0, now + seconds, least * seconds
 
 
 class Outbox:
@@ -106,10 +114,8 @@ class Replicas:
 
     def find(self, name: str) -> BoardSession | None:
         """A copy of a board from which a list may be made now; what is asked for often is copied."""
-        copy = self.copies.get(name)
-        if copy is not None:
-            copy.asked += 1
-            return copy.session if time.monotonic() - copy.read <= MOST_AGE else None
+        if name in self.copies:
+            return self.find_copy(name)
         if self._second != (second := int(time.monotonic())):
             self._second = second
             self._asked.clear()
@@ -117,6 +123,38 @@ class Replicas:
         if self._asked[name] == _OFTEN:
             self._begin(name)
         return None
+
+    def find_copy(self, name: str) -> BoardSession | None:
+        """The same of a board that is copied already."""
+        copy = self.copies.get(name)
+        if copy is None:
+            return None
+        copy.asked += 1
+        return copy.session if copy.leaving or time.monotonic() - copy.read <= MOST_AGE else None
+
+    def begin_move(self, sessions: Iterable[BoardSession]) -> None:
+        """Give out lists of boards that this worker gives away, while it writes the last of them."""
+        for session in sessions:
+            if len(self.copies) < _MOST and not session.board.stale:
+                self.copies[session.name] = copy = _Copy(session, time.monotonic())
+                copy.leaving = True
+
+    def end_move(self, names: Iterable[str], moved: bool) -> None:
+        """Boards were given away, and their copies follow the log from here on; or they were not, and have none.
+
+        An event that was given up half-way leaves memory that nobody else has: no copy goes on with it.
+        """
+        now = time.monotonic()
+        for name in names:
+            copy = self.copies.get(name)
+            if copy is None or not copy.leaving:
+                continue
+            if not moved or copy.session.users or copy.session.board.stale:
+                self.drop(name)
+                continue
+            copy.leaving, copy.read = False, now
+            copy.begin_term(now, _MOVING, _OFTEN)
+        self._follow_soon()
 
     async def need(self, name: str, seconds: float) -> BoardSession | None:
         """A copy of a board whose owner does not answer; None if there is none within so many seconds."""
@@ -168,6 +206,9 @@ class Replicas:
             log.warning("board not copied", extra={"fields": {"board": name, "why": str(error)}})
         finally:
             del self._loading[name]
+        self._follow_soon()
+
+    def _follow_soon(self) -> None:
         if self._following is None or self._following.done():
             self._following = self._spawn(self._follow())
 
@@ -177,7 +218,8 @@ class Replicas:
         while self.copies or self.log_writer.behind:
             begin = time.monotonic()
             lists = self._take()
-            places = {copy.session.number: copy.session.applied for copy in self.copies.values()}
+            there = [copy.session for copy in self.copies.values() if not copy.leaving]
+            places = {session.number: session.applied for session in there}
             try:
                 news = await self._thread.run(functools.partial(self._turn, lists, places))
                 working = True
@@ -253,10 +295,10 @@ class Replicas:
         """End copies of boards that are seldom asked for by now."""
         now = time.monotonic()
         for name, copy in list(self.copies.items()):
-            if now > copy.since + _KEPT:
-                if copy.asked < _SELDOM * _KEPT:
+            if now > copy.end and not copy.leaving:
+                if copy.asked < copy.least:
                     self.drop(name)
-                copy.since, copy.asked = now, 0
+                copy.begin_term(now, _KEPT, _SELDOM)
 
 
 def _load(store: SqlStore, name: str) -> BoardSession | None:

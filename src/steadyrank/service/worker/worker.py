@@ -35,6 +35,7 @@ TICK = 0.1
 MOST_AWAKE = 1_000  # boards in memory
 _LOADING = 3.0  # seconds at the start for boards that were used last; the others load when they are asked for
 
+_ADOPTING = 0.2  # the same for boards that were another worker's
 _FINISHING = 1.0  # seconds for requests of boards that another worker is to serve
 _KEEPING = 0.5  # seconds for snapshots of them
 _LARGE = 10_000  # items, times segments, of a board that is looked at in a thread: below, a few milliseconds
@@ -167,19 +168,27 @@ class Worker:
         return max(self.seen(session) - applied, 0) // self.partitions
 
     async def adopt(self, fences: dict[int, int]) -> None:
-        """Serve partitions that this worker owns from now on: their boards are loaded when they are asked for."""
+        """Serve partitions that this worker owns from now on, with the boards of them that were used last in memory.
+
+        The others are loaded when they are asked for.
+        """
         while self._fresh(fences):
             if not self.ready:
                 await asyncio.sleep(TICK)
                 continue
             some: set[int] = set()
             try:
-                stored = await asyncio.to_thread(recover, self.url, 0, 0.0, self._fresh(fences))
+                room = max(self.cache.most - len(self.cache.by_number), 0)
+                stored = await asyncio.to_thread(recover, self.url, room, _ADOPTING, self._fresh(fences))
                 some = self._fresh(fences) & stored.heads.keys()
                 heads = {partition: stored.heads[partition] for partition in some}
                 self._inbox.add(heads)
-                here = [board for board in stored.asleep if board.number % self.partitions in some]
-                self.cache.add_boards([], here, {})
+                awake, asleep = (
+                    [board for board in boards if board.number % self.partitions in some]
+                    for boards in (stored.boards, stored.asleep)
+                )
+                parked = {n: board for n, board in stored.parked.items() if board.number % self.partitions in some}
+                self.cache.add_boards(awake, asleep, parked)
                 await self.log_writer.add(heads)
             except Unavailable as error:
                 log.warning("partitions not read yet", extra={"fields": {"why": str(error)}})
@@ -197,11 +206,25 @@ class Worker:
     async def release(self, partitions: Sequence[int]) -> dict[int, int]:
         """Serve partitions no longer, in good order: what was asked for is answered and written; their fences.
 
-        Partitions that are not served at the moment stay as they are.
+        Partitions that are not served at the moment stay as they are. Lists are given out meanwhile, and go on.
         """
         assert self._fences is not None
         leaving = {partition for partition in partitions if partition in self.served}
         self.served -= leaving
+        sessions = [s for number, s in self.cache.by_number.items() if number % self.partitions in leaving]
+        moved = False
+        if self.replicas is not None:
+            self.replicas.begin_move(sessions)
+        try:
+            fences = await self._release(leaving)
+            moved = True
+            return fences
+        finally:
+            if self.replicas is not None:
+                self.replicas.end_move([session.name for session in sessions], moved)
+
+    async def _release(self, leaving: set[int]) -> dict[int, int]:
+        assert self._fences is not None
         try:
             end = time.monotonic() + _FINISHING
             while any(self._in_flight[partition] for partition in leaving) and time.monotonic() < end:

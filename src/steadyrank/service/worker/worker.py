@@ -183,10 +183,8 @@ class Worker:
                 some = self._fresh(fences) & stored.heads.keys()
                 heads = {partition: stored.heads[partition] for partition in some}
                 self._inbox.add(heads)
-                awake, asleep = (
-                    [board for board in boards if board.number % self.partitions in some]
-                    for boards in (stored.boards, stored.asleep)
-                )
+                awake = [session for session in stored.boards if session.number % self.partitions in some]
+                asleep = [board for board in stored.asleep if board.number % self.partitions in some]
                 parked = {n: board for n, board in stored.parked.items() if board.number % self.partitions in some}
                 self.cache.add_boards(awake, asleep, parked)
                 await self.log_writer.add(heads)

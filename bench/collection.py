@@ -12,7 +12,11 @@ looks, and of 15 with draws that count by min(1, visits / 100) (cautious); their
 `BubbleRank` a query re-orders the engine's first ten, which is worth nothing to users who look until they click.
 
 `--attack`: 15 % of all visits are of 100 clients who click one item in each of 200 queries, engine's place 11 or
-lower, and nothing else. Honest worth lost against a run without them, and the least decile of honest visits.
+lower, and nothing else; or each of these visits has a fresh name. Honest worth lost against a run without them, and
+the least decile of honest visits, in brackets that of any seed.
+
+Both print tables for docs/collections-method.md, with 95 % intervals of the means over seeds, and run one process a
+core, each for a seed of a world.
 
 `--judgments`: rank correlation (Spearman) of judgments with the true attractions, over the items of a query that were
 shown, and the share of their pairs that are in order, ties as half; means over queries with more than 200 visits.
@@ -39,16 +43,18 @@ how long a service applies nothing while it copies or cleans up so many.
 
 import argparse
 import collections
+import concurrent.futures
 import gzip
 import itertools
 import json
+import multiprocessing
 import pathlib
 import tempfile
 import time
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
+from scipy import stats
 
 import steadyrank as sr
 from steadyrank.core.compiling.jit import kernel
@@ -71,6 +77,7 @@ ALONE, BY_PLACE, CAUTIOUS, BUBBLES = range(4)
 RIVALS, BUBBLE_RANK = ("a learner a query", "by place, c = 30", "cautious"), "BubbleRank"
 OURS, TOLD = "ours", "ours, attention given"
 HEAD, TAIL = 200, 20  # visits
+COLUMNS = "engine", BUBBLE_RANK, *RIVALS, OURS
 
 
 class World(NamedTuple):
@@ -93,6 +100,7 @@ WORLDS = (
     World(2_000, 50, 0.6, places=True),
     World(2_000, 50, 0.6, drift=True),
 )
+TRIED = World(200, 20, 0.6)  # to compile
 
 
 class Traffic(NamedTuple):
@@ -124,8 +132,8 @@ def zipf(n, power):
     return weight / weight.sum()
 
 
-def attacked(honest, seed, share=0.15, n_queries=200, bots=100, busiest=False):
-    """The same visits with false ones among them."""
+def attacked(honest, seed, share=0.15, n_queries=200, bots=100, busiest=False, fresh=False):
+    """The same visits with false ones among them; `fresh`: each under a name of its own."""
     rng = np.random.default_rng([seed, 77])
     n, queries = honest.query.size, honest.attraction.shape[0]
     n_false = int(n * share / (1.0 - share))
@@ -138,7 +146,7 @@ def attacked(honest, seed, share=0.15, n_queries=200, bots=100, busiest=False):
     query[~false], client[~false], target[~false] = honest.query, honest.client, -1
     query[false], client[false], target[false] = (
         chosen[which],
-        FIRST_BOT + rng.integers(0, bots, n_false),
+        FIRST_BOT + (np.arange(n_false) if fresh else rng.integers(0, bots, n_false)),
         item[which],
     )
     return honest._replace(query=query, client=client, target=target)
@@ -302,7 +310,7 @@ def run_ours(world, seed, heard=True, attention=None, memory=300.0):
 
 def spearman(first, second):
     """The correlation of ranks; equal values have the mean of their ranks."""
-    return np.corrcoef(rankdata(first), rankdata(second))[0, 1]
+    return np.corrcoef(stats.rankdata(first), stats.rankdata(second))[0, 1]
 
 
 def in_pairs(rate, truth):
@@ -459,39 +467,63 @@ def deciles(result):
     return [*tenths, result[tail, 0].sum() / result[tail, 1].sum()]
 
 
-def summary(results):
-    """Means over seeds: shares with standard errors; of the engine's, deciles and the tail."""
-    parts, each = np.array([shares(one) for one in results]), np.array([deciles(one) for one in results])
-    tenths = each.mean(0)
-    error = parts.std(0) / max(len(results) - 1, 1) ** 0.5
-    return {
-        "shares": parts.mean(0).tolist(),
-        "error": error.tolist(),
-        "deciles": tenths[:10].tolist(),
-        "tail": float(tenths[10]),
-        "least": float(each[:, :10].min()),  # of any seed
-        "least_tail": float(each[:, 10].min()),
-    }
+def mean_of_seeds(each):
+    """Means over seeds, the first axis, and how far their 95 % intervals reach to either side."""
+    return np.mean(each, 0), stats.t.ppf(0.975, len(each) - 1) * stats.sem(each)
+
+
+def on_all_cores(function, jobs):
+    """What a function returns for each job, (world, seed), in order. Processes inherit what a small one compiles."""
+    function((TRIED, 0))
+    context = multiprocessing.get_context("fork")
+    with concurrent.futures.ProcessPoolExecutor(mp_context=context) as pool:
+        return list(pool.map(function, jobs))
+
+
+def worth_in(job):
+    """By ranker: shares, deciles and the tail of a seed of a world."""
+    world, seed = job
+    drawn, rows = traffic(world, seed), {}
+    for name in (OURS, *([TOLD] if world.places else []), BUBBLE_RANK, *RIVALS):
+        attention = drawn.attention if name == TOLD else None
+        rows[name] = run(drawn, OURS if name == TOLD else name, seed, attention=attention)[0]
+    rows["engine"] = rows[OURS][:, [1, 1, 2, 3]]
+    return {name: [*shares(result), *deciles(result)] for name, result in rows.items()}
 
 
 def honest(worlds, seeds):
-    """By world and ranker, what `summary` says."""
-    table = []
-    for world in worlds:
-        rows, worlds_drawn = {}, [traffic(world, seed) for seed in range(seeds)]
-        for name in (OURS, *([TOLD] if world.places else []), BUBBLE_RANK, *RIVALS):
-            attention = worlds_drawn[0].attention if name == TOLD else None
-            who = OURS if name == TOLD else name
-            results = [run(drawn, who, seed, attention=attention)[0] for seed, drawn in enumerate(worlds_drawn)]
-            if name == OURS:
-                rows["engine"] = summary([result[:, [1, 1, 2, 3]] for result in results])
-            rows[name] = summary(results)
-        for name, row in rows.items():
-            worth_of = " / ".join(f"{share:.3f}" for share in row["shares"])
-            print(f"{world}: {name}: {worth_of}; of the engine: tail {row['tail']:.3f},", end=" ")
-            print("deciles", " ".join(f"{one:.3f}" for one in row["deciles"]), end=" ")
-            print(f"least of a seed: tail {row['least_tail']:.3f}, decile {row['least']:.3f}", flush=True)
-        table.append({"world": str(world), "rows": rows})
+    """Print what lists are worth, and how much more than the cautious ones and the engine's; by world and ranker."""
+    made = on_all_cores(worth_in, list(itertools.product(worlds, range(seeds))))
+    by_world = {
+        str(world): {name: np.array([one[name] for one in made[at : at + seeds]]) for name in made[at]}
+        for world, at in zip(worlds, range(0, len(made), seeds), strict=True)
+    }
+    table, widest = {}, 0.0
+    print("\n| world | engine | `BubbleRank` | a learner a query | by place, 30 looks | cautious | `Collection` |")
+    print("|---|---|---|---|---|---|---|")
+    for world, rows in by_world.items():
+        table[world] = {}
+        for name, each in rows.items():
+            mean, reach = mean_of_seeds(each)
+            table[world][name] = {"mean": mean.tolist(), "reach": reach.tolist(), "least": each.min(0).tolist()}
+            widest = max(widest, *reach[:3])
+        cells = [" / ".join(f"{one:.3f}" for one in table[world][name]["mean"][:3]) for name in COLUMNS]
+        same = np.allclose(rows["engine"], rows[BUBBLE_RANK], 1e-9)
+        cells[1] = "as the engine" if same else cells[1]
+        print("|", " | ".join([world, *cells[:5]]), f"| **{cells[5]}** |")
+        if TOLD in rows:
+            print(f"({TOLD}: {' / '.join(f'{one:.3f}' for one in table[world][TOLD]['mean'][:3])})")
+    print(f"95 % intervals reach at most {widest:.4f} to either side")
+    print("\n| world | more than cautious: all | more than 200 visits | at most 20 |\n|---|---|---|---|")
+    for world, rows in by_world.items():
+        mean, reach = mean_of_seeds(rows[OURS][:, :3] - rows[RIVALS[2]][:, :3])
+        print("|", " | ".join([world, *(f"{m:+.4f} ± {r:.4f}" for m, r in zip(mean, reach, strict=True))]), "|")
+    tenths = " | ".join(map(str, range(1, 11)))
+    print(f"\n| world | {tenths} | at most 20 visits | least lower end | least of a run |\n|{'---|' * 14}")
+    for world in table:
+        row = {name: np.array(of[3:]) for name, of in table[world][OURS].items()}
+        ends = (row["mean"] - row["reach"]).min(), row["least"][:10].min()
+        print("|", " | ".join([world, *(f"{one:.3f}" for one in (*row["mean"], *ends))]), "|")
     return table
 
 
@@ -547,32 +579,42 @@ def surged(worlds, seeds):
         )
 
 
+def lost_in(job):
+    """By attack: what is lost to it in a seed of a world, which visits were not learnt from, and deciles."""
+    world, seed = job
+    drawn, rows = traffic(world, seed), {}
+    for heard in (True, False):
+        alone = run(drawn, OURS, seed, heard)[0]
+        for busiest, fresh in itertools.product((False, True), (False, True)[: 1 + heard]):
+            mixed = attacked(drawn, seed, busiest=busiest, fresh=fresh)
+            after, refused = run(mixed, OURS, seed, heard)
+            lost = 1.0 - after[:, 0].sum() / alone[:, 0].sum()
+            kept_out = refused / [(mixed.target < 0).sum(), (mixed.target >= 0).sum()]
+            who = "nobody is judged" if not heard else "a fresh name a visit" if fresh else "100 clients"
+            rows["the busiest" if busiest else "any", who] = [lost, *kept_out, *deciles(after)[:10]]
+    return rows
+
+
 def under_attack(worlds, seeds):
-    """Honest worth lost to false visits, with the guard and without, and the least honest decile of the engine's."""
-    table = []
-    for world in worlds:
-        for heard in (True, False):
-            alone = [run(traffic(world, seed), OURS, seed, heard)[0] for seed in range(seeds)]
-            for busiest in (False, True):
-                lost, least, kept_out = [], [], []
-                for seed in range(seeds):
-                    mixed = attacked(traffic(world, seed), seed, busiest=busiest)
-                    after, refused = run(mixed, OURS, seed, heard)
-                    lost.append(1.0 - after[:, 0].sum() / alone[seed][:, 0].sum())
-                    least.append(deciles(after)[:10])
-                    kept_out.append(refused / [(mixed.target < 0).sum(), (mixed.target >= 0).sum()])
-                row = {
-                    "world": str(world),
-                    "queries": "the busiest" if busiest else "any",
-                    "guard": "ClientTrust" if heard else "none",
-                    "lost": float(np.mean(lost)),
-                    "most_lost": float(np.max(lost)),
-                    "least": float(np.mean(least, 0).min()),
-                    "least_of_a_seed": float(np.min(least)),
-                    "refused": np.mean(kept_out, 0).tolist(),  # honest, false
-                }
-                print(row, flush=True)
-                table.append(row)
+    """Print honest worth lost to false visits, and the least honest decile of the engine's; by world and attack."""
+    made, table = on_all_cores(lost_in, list(itertools.product(worlds, range(seeds)))), []
+    judged = "lost with `ClientTrust` | least tenth | honest visits not learnt from"
+    print(f"\n| world | queries attacked | lost without a guard | least tenth | {judged}", end=" ")
+    print(f"| lost, a fresh name a visit | least tenth |\n|{'---|' * 9}")
+    for world, at in zip(worlds, range(0, len(made), seeds), strict=True):
+        for queries in ("any", "the busiest"):
+            cells = [str(world), queries]
+            for who in ("nobody is judged", "100 clients", "a fresh name a visit"):
+                each = np.array([one[queries, who] for one in made[at : at + seeds]])
+                mean, reach = mean_of_seeds(each)
+                cells += [f"{mean[0]:.2%} ± {reach[0]:.2%}".replace("%", " %").replace(" % ±", " ±")]
+                cells += [f"{mean[3:].min():.3f} ({each[:, 3:].min():.3f})"]
+                if who == "100 clients":
+                    cells += [f"{mean[1]:.2%}".replace("%", " %")]
+                row = {"world": str(world), "queries": queries, "who": who, "lost": mean[0], "reach": reach[0]}
+                row |= {"most_lost": each[:, 0].max(), "least": mean[3:].min(), "least_of_a_seed": each[:, 3:].min()}
+                table.append({**row, "refused": mean[1:3].tolist()})
+            print("|", " | ".join(cells), "|", flush=True)
     return table
 
 
@@ -671,4 +713,4 @@ if __name__ == "__main__":
         raise SystemExit
     made = under_attack(WORLDS, options.seeds) if options.attack else honest(WORLDS, options.seeds)
     if options.json:
-        options.json.write_text(json.dumps(made, indent=1))
+        options.json.write_text(json.dumps(made, indent=1, default=float))

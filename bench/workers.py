@@ -4,6 +4,7 @@
     python bench/workers.py --quick                    # 1 and 2 workers, pairs alone: two minutes on two cores
     python bench/workers.py --workers 1 --against CHECKOUT --turns 6     # workers of another checkout in turns
     python bench/workers.py --workers 1 --pairs --turns 1 --parts                        # where its time goes
+    python bench/workers.py --workers 1,8 --rest                               # what is asked beside pairs, alone
     python bench/workers.py --sqlite --against CHECKOUT --turns 6                        # one process on SQLite
     python bench/workers.py --sqlite --against CHECKOUT --turns 3 --rounds 40            # for a machine that is busy
     python bench/workers.py --pg postgresql://postgres@db/postgres --workers 1,2,4,8
@@ -578,7 +579,7 @@ def measure_more(machine, count, source):
             ("observe", "observe", boards),
             ("history", "history", boards),
         ):
-            before = AHEAD if kind == "batch" else 0.0
+            before = AHEAD if kind == "batch" else options.warm
             found[name] = machine.drive(workers, those, "any", options.seconds, kind, before)
         found["still"] = machine.drive(workers, boards, "any", options.seconds, settle=options.warm)
         if not options.sqlite:
@@ -592,15 +593,15 @@ def measure_more(machine, count, source):
         workers.stop()
 
 
-def cores_of(options, numbers):
+def cores_of(options, most_workers):
     """Cores of workers, of the database and of those who ask, and whether there are enough for each."""
     cores = [int(core) for core in options.cores.split(",")] if options.cores else sorted(os.sched_getaffinity(0))
-    enough = len(cores) >= max(numbers) + 3
+    enough = len(cores) >= most_workers + 3
     if not enough:
         return cores, set(cores), cores, False
-    rest = cores[max(numbers) :]
+    rest = cores[most_workers:]
     most = min(len(rest) - 1, max(2, len(rest) // 2))
-    return cores[: max(numbers)], set(rest[-most:]), rest[:-most], True
+    return cores[:most_workers], set(rest[-most:]), rest[:-most], True
 
 
 def main():
@@ -617,17 +618,22 @@ def main():
     parser.add_argument("--pg", help="postgresql://... of a server; else one is started")
     parser.add_argument("--sqlite", action="store_true", help="one worker, on SQLite")
     parser.add_argument("--against", help="another checkout, whose workers take turns with these")
-    parser.add_argument("--pairs", action="store_true", help="pairs alone")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--pairs", action="store_true", help="pairs alone")
+    only.add_argument("--rest", action="store_true", help="all but pairs")
     parser.add_argument(
         "--rounds", type=int, help="of one request for each board at once: processor time of one worker"
     )
     parser.add_argument("--parts", action="store_true", help="where the time of a worker goes; needs py-spy")
     parser.add_argument("--quick", action="store_true", help="1 and 2 workers, 200 pairs a second each, pairs alone")
     options = parser.parse_args()
+    if options.rest and (options.rounds or options.parts or options.quick):
+        parser.error("--rest measures no pairs, which --rounds, --parts and --quick are about: leave one of them out")
     if options.quick:
         options.workers, options.rate, options.pairs = "1,2", options.rate or 200.0, True
     numbers = [1] if options.sqlite else [int(number) for number in options.workers.split(",")]
-    of_workers, of_database, of_crowds, enough = cores_of(options, numbers)
+    comes = not options.pairs and not options.sqlite and not options.rounds  # one more worker, to see what that costs
+    of_workers, of_database, of_crowds, enough = cores_of(options, max(numbers) + comes)
     options.crowds = options.crowds or (len(of_crowds) if enough else 1)
     here = str(pathlib.Path(__file__).resolve().parent.parent / "src")
     kinds = KINDS[:1] if options.sqlite else KINDS[:2] if options.against else KINDS
@@ -637,7 +643,8 @@ def main():
     places = f"{len(os.sched_getaffinity(0))} cores: too few for each to have its own"
     if enough:
         places = (
-            f"cores: {max(numbers)} for workers, {len(of_crowds)} for who asks, {len(of_database)} for the database"
+            f"cores: {len(of_workers)} for workers, {len(of_crowds)} for those who ask, {len(of_database)} for the "
+            "database"
         )
     each = f"{options.connections} connections for each worker" + (
         f" at {options.rate:g} pairs a second" if options.rate else ""
@@ -654,7 +661,7 @@ def main():
         if options.rounds:
             measure_in_rounds(machine, asked, options)
             return
-        for turn in range(options.turns):
+        for turn in range(0 if options.rest else options.turns):
             for number in numbers:
                 for source, kinds in sorted(asked.items(), reverse=turn % 2 == 1):  # who comes first has it easier
                     for kind, row in measure(machine, number, source, kinds).items():
@@ -671,14 +678,19 @@ def main():
         for number in [] if options.pairs else numbers:
             for source in asked:
                 more.setdefault(source, {})[number] = measure_more(machine, number, source)
-    show(found, numbers)
+                for name, row in more[source][number].items():
+                    words = f"{row.rate:,.0f} a second, {row.cost:,.0f} us each, 99 % in {row.list_late:.0f} ms"
+                    print(f"{name}, {number} workers: {words}", file=sys.stderr, flush=True)
+    if found:
+        show(found, numbers)
     if options.parts:
         row = found["any", numbers[0]][-1]
         for part, share in sorted(row.parts.items(), key=lambda one: -one[1]):
             print(f"{share:6.1%} {share * row.cost:6,.0f} us a pair: {part}")
     if options.against:
         show_ratio(found)
-    predict(found, numbers, enough, len(of_database))
+    if found:
+        predict(found, numbers, enough, len(of_database))
     for source, rows in more.items():
         print(f"\n{'these' if source == here else 'the others'}:")
         show_more(rows, numbers)

@@ -328,7 +328,7 @@ def test_the_page_says_what_rules_cost(own):
     with watched(own, "/boards/shop") as page:
         expect(page.locator("#list-rows tr")).to_have_count(5)
         expect(page.locator("#rules-card")).to_be_hidden()
-        expect(page.locator("#hollow-card")).to_be_hidden()
+        expect(page.locator("#few-outcomes-card")).to_be_hidden()
         others = [row for row in client.state("shop")["items"] if row["item"] != HOSTILE]
         best = [row["item"] for row in sorted(others, key=lambda row: -row["estimate"])]
         client.put_board("shop", rules={"pins": {HOSTILE: 2}, "exclude": [best[0], best[1]]})
@@ -658,16 +658,16 @@ def test_items_are_named_whose_clicks_rise_while_outcomes_do_not(tmp_path):
         one = {"board": "shop", "impression": client.rank("shop").impression, "clicked": clicked}
         answers.append({**one, "value": 5.0} if not bot and t % 7 < 4 else one)
     assert {row["code"] for row in client.feedback_batch(answers)} == {200}
-    (hollow,) = client.watch("shop")["hollow"]
-    assert hollow["item"] == HOSTILE
-    assert hollow["expected_outcomes"] > 20 > hollow["outcomes"]
-    assert hollow["clicks"] > 3 * hollow["expected_clicks"] > 0
+    (told,) = client.watch("shop")["few_outcomes"]
+    assert told["item"] == HOSTILE
+    assert told["expected_outcomes"] > 20 > told["outcomes"]
+    assert told["clicks"] > 3 * told["expected_clicks"] > 0
     with watched(server, "/boards/shop") as page:
-        row = page.locator("#hollow-rows tr")
+        row = page.locator("#few-outcomes-rows tr")
         expect(row).to_have_count(1)
         expect(row.locator("th")).to_have_text(HOSTILE)
-        expect(row).to_contain_text(f"{hollow['start']} to {hollow['end']}{hollow['clicks']}")
-        expect(page.locator("#hollow-say")).to_contain_text("1 item was clicked more than before, and fewer of these")
+        expect(row).to_contain_text(f"{told['start']} to {told['end']}{told['clicks']}")
+        expect(page.locator("#few-outcomes-say")).to_contain_text("1 item was clicked more than before, and fewer")
     assert server.stop() == 0
 
 

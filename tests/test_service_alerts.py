@@ -336,7 +336,7 @@ async def test_items_whose_clicks_rise_while_outcomes_do_not_are_told_once(url):
         await visits(range(320, 480), True)
         await watcher.look()
         (alert,) = told
-        assert (alert.kind, alert.state, alert.detail["count"]) == ("hollow", "news", 1)
+        assert (alert.kind, alert.state, alert.detail["count"]) == ("few_outcomes", "news", 1)
         (row,) = alert.detail["items"]
         assert row["item"] == ITEMS[3]
         began = f"{ITEMS[3]!r} was clicked more than before from round {row['start']} to {row['end']}, but fewer of "
@@ -346,7 +346,7 @@ async def test_items_whose_clicks_rise_while_outcomes_do_not_are_told_once(url):
         await visits(range(480, 540), True)
         local.clocks.pass_time(61)
         await watcher.look()
-        assert [alert.kind for alert in told] == ["hollow"]
+        assert [alert.kind for alert in told] == ["few_outcomes"]
 
 
 async def test_a_store_that_is_away_is_told_and_told_when_it_is_back(url, monkeypatch):

@@ -174,17 +174,17 @@ def _outcomes(log: ClickLog, part: BoardLog, finding: Finding, names: list[Any])
     seen = finding.outcomes
     if seen is None:
         return None
-    hollow = [
+    few_outcomes = [
         {
             **asdict(one),
             "item": names[one.item],
             "start_time": _time(log, part, one.start),
             "end_time": _time(log, part, one.end - 1),
         }
-        for one in seen.hollow
+        for one in seen.few_outcomes
     ]
     never = [{**asdict(one), "client": log.clients[int(part.clients[one.client])]} for one in seen.never_buy]
-    return {"clicked": seen.clicked, "bought": seen.bought, "hollow_items": hollow, "never_buy": never}
+    return {"clicked": seen.clicked, "bought": seen.bought, "few_outcomes": few_outcomes, "never_buy": never}
 
 
 def _interval(log: ClickLog, part: BoardLog, suspect: SuspectInterval, items: list[dict[str, Any]]) -> Interval:

@@ -136,7 +136,7 @@ def outcomes_seen(outcomes: dict[str, Any]) -> list[str]:
     lines = [
         f"{one['item']}: {one['clicks']:,} clicks where {one['expected_clicks']:,.1f} were expected, and "
         f"{one['bought']:,} of them bought where others buy {one['expected_bought']:,.1f}"
-        for one in outcomes["hollow_items"]
+        for one in outcomes["few_outcomes"]
     ]
     lines += [
         f"client {one['client']}: clicks in {one['clicked']:,} lists and never buys, where others buy in "

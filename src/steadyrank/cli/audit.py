@@ -16,7 +16,7 @@ from .logs import COLUMNS, add_options, how_to_read, share
 
 CLIENTS = 5  # that are listed on the terminal
 BOARDS = 5  # whose rankings are
-NOTHING: dict[str, Any] = {"hollow_items": [], "never_buy": []}  # of outcomes, where they are not known
+NOTHING: dict[str, Any] = {"few_outcomes": [], "never_buy": []}  # of outcomes, where they are not known
 RANKED = 10  # items of a trending list
 UNITS = {"reading": "rows", "auditing": "boards", "searching": "passes"}  # of steps that progress is told of
 LISTS_ONLY = (  # options that say nothing of events without lists

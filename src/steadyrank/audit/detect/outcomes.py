@@ -25,7 +25,7 @@ LISTED = 100  # clients
 
 
 @dataclass(frozen=True)
-class HollowItem:
+class FewOutcomes:
     """An item that was clicked more in a stretch than usual, and bought less often for that."""
 
     item: int
@@ -54,7 +54,7 @@ class Outcomes:
 
     clicked: int  # lists with a click
     bought: int  # of those
-    hollow: list[HollowItem]
+    few_outcomes: list[FewOutcomes]
     never_buy: list[NeverBuys]
 
 
@@ -84,7 +84,7 @@ def outcomes_of(
     return Outcomes(
         int(sum(int((part.clicks() > 0).sum()) for _, part in impressions.parts())),
         int(sum(int(((part.clicks() > 0) & bought[some]).sum()) for some, part in impressions.parts())),
-        _hollow(impressions, bought, raised, tenths, rate),
+        _few_outcomes(impressions, bought, raised, tenths, rate),
         [] if client is None else _never_buy(impressions, bought, client, n_clients, rate),
     )
 
@@ -114,9 +114,9 @@ def _tally(impressions: Impressions, bought: Bools, chosen: Bools | None, some: 
     return counts
 
 
-def _hollow(
+def _few_outcomes(
     impressions: Impressions, bought: Bools, raised: list[RaisedItem], tenths: list[Tally], rate: Floats
-) -> list[HollowItem]:
+) -> list[FewOutcomes]:
     if not raised:
         return []
     asked = [_tally(impressions, bought, None, slice(one.start, one.end)) for one in raised]
@@ -130,7 +130,7 @@ def _hollow(
     usual = Counts(got, seen, np.tile(rate, TENTHS) * seen)
     share = fewer_than_due(these, usual, doubt[[one.item for one in raised]])
     return [
-        HollowItem(
+        FewOutcomes(
             one.item,
             one.start,
             one.end,

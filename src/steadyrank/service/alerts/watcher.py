@@ -14,10 +14,10 @@ from ...core.views import View
 from ...live.collection.alarms import alarms_of
 from ...live.collection.collection_state import CollectionState
 from ..board.board import Board
+from ..board.few_outcomes import FewOutcomesOut
 from ..board.guard_summary import GuardCountsOut, count_by_guard
-from ..board.hollow_items import HollowItemOut
 from ..worker.board_session import LATEST, BoardSession
-from ..worker.hollow_watch import hollow_items_of
+from ..worker.few_outcomes_watch import few_outcomes_of
 from ..worker.log_writer import MOST_AT_ONCE
 from ..worker.worker import Worker
 from .webhook import Alert, Webhook
@@ -89,9 +89,11 @@ class Watcher:
         self._tell(self._own, None, news)
         for number, session in list(worker.cache.by_number.items()):
             reported = self._reported.setdefault(number, _Reported())
-            hollow = await hollow_items_of(worker, session)
+            items = await few_outcomes_of(worker, session)
             self._tell(
-                reported, session.name, itertools.chain(_of_board(session, reported), _of_hollow(hollow, reported))
+                reported,
+                session.name,
+                itertools.chain(_of_board(session, reported), _of_few_outcomes(items, reported)),
             )
             reported.applied, reported.fold = session.applied, weakref.ref(session.board)
             await asyncio.sleep(0)
@@ -247,10 +249,10 @@ def _of_surges(state: CollectionState, reported: _Reported, again: bool) -> Iter
         reported.marks["surge"] = mark
 
 
-def _of_hollow(items: list[HollowItemOut], reported: _Reported) -> Iterator[News]:
+def _of_few_outcomes(items: list[FewOutcomesOut], reported: _Reported) -> Iterator[News]:
     """An item is reported of once, for as long as it is one whose clicks rose alone."""
     names = {one.item for one in items}
-    before = reported.marks.setdefault("hollow", names)
+    before = reported.marks.setdefault("few_outcomes", names)
     if new := [one for one in items if one.item not in before]:
         first = new[0]
         others = f" So is it with {_others(len(new) - 1)}." if len(new) > 1 else ""
@@ -261,9 +263,9 @@ def _of_hollow(items: list[HollowItemOut], reported: _Reported) -> Iterator[News
             f"{first.expected_outcomes:.0f}.{others}"
         )
         detail = {"count": len(new), "items": [msgspec.structs.asdict(one) for one in new[:_MOST_ITEMS]]}
-        yield News("hollow", names, "news", text, detail)
+        yield News("few_outcomes", names, "news", text, detail)
     else:
-        reported.marks["hollow"] = names
+        reported.marks["few_outcomes"] = names
 
 
 def _others(count: int) -> str:

@@ -10,8 +10,8 @@ from ...core.refusals import Refused
 from ...core.views import bands
 from ..board.board import Board, BoardOut
 from ..board.events import KIND_NAME
+from ..board.few_outcomes import FewOutcomesOut
 from ..board.guard_summary import GuardOut
-from ..board.hollow_items import HollowItemOut
 from ..board.labels import WORDS, Label
 from ..board.rule_costs import RulesOut, summarize_rules
 from ..board.savings import SavedOut
@@ -27,7 +27,7 @@ from ..board.watch_summary import (
 )
 from ..worker import reconfigure, transfer
 from ..worker.board_session import BoardSession
-from ..worker.hollow_watch import hollow_items_of
+from ..worker.few_outcomes_watch import few_outcomes_of
 from ..worker.worker import Worker
 from .request import Call, DoneOut, File
 from .state_route import ShortView, describe_guard, look_over
@@ -105,7 +105,7 @@ class WatchSegment(Schema):
 
 
 _Segments: TypeAlias = list[WatchSegment]
-_Hollow: TypeAlias = list[HollowItemOut]
+_FewOutcomes: TypeAlias = list[FewOutcomesOut]
 
 
 class WatchOut(Schema):
@@ -114,11 +114,11 @@ class WatchOut(Schema):
     `event`: the latest one applied; `open`: impressions that can be answered now; `events`: how many of this board
     the log holds, from number `first_event` on; `lag`: how many in the store were not applied here yet; `stale`:
     the log is being replayed; `first_round`: the first one that may be labelled; `list`: what users get now;
-    `diverging`: items whose click rate is outside of the interval of their estimate, by how far; `hollow`: items
-    whose clicks rose while what came of them did not, in the lists that are remembered; `guard`: who is
-    left out, the 50 with the most visits; `saved`: what people would have lost otherwise; `rules`: what those of the
-    board cost, null if it has none; `features`: what these are worth, the 12 strongest; `segments`: of each its
-    list, null on a board without; `labels`: of rounds, and `client_labels`: of clients and cohorts.
+    `diverging`: items whose click rate is outside of the interval of their estimate, by how far;
+    `few_outcomes`: items whose clicks rose while what came of them did not, in the lists that are remembered;
+    `guard`: who is left out, the 50 with the most visits; `saved`: what people would have lost otherwise; `rules`:
+    what those of the board cost, null if it has none; `features`: what these are worth, the 12 strongest; `segments`:
+    of each its list, null on a board without; `labels`: of rounds, and `client_labels`: of clients and cohorts.
     """
 
     board: BoardOut
@@ -131,7 +131,7 @@ class WatchOut(Schema):
     first_round: int
     list: _Items
     diverging: _Items
-    hollow: _Hollow
+    few_outcomes: _FewOutcomes
     view: ShortView | None
     bands: _Bands
     timeline: TimelineOut
@@ -197,7 +197,7 @@ async def watch(call: Call) -> WatchOut:
         **progress(worker, session),
         list=list_shown(board, view),
         diverging=diverging,
-        hollow=await hollow_items_of(worker, session),
+        few_outcomes=await few_outcomes_of(worker, session),
         view=None if view is None else ShortView.of(view),
         bands=[] if view is None else [BandOut.of(band) for band in bands(view, board.impressions.rounds)],
         timeline=board.feedback.timeline.summary(),

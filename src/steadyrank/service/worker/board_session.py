@@ -21,7 +21,7 @@ from ...live.delays import DelayQueue
 from ..board import events
 from ..board.board import Board, BoardOut
 from ..board.events import AnyEvent
-from ..board.hollow_items import HollowItemOut
+from ..board.few_outcomes import FewOutcomesOut
 from ..storage import Seal
 from .allowances import Allowances
 from .impression_ids import Seals, Signer, room_for
@@ -90,7 +90,7 @@ class BoardSession:
         self.answering: dict[int, asyncio.Future[Any]] = {}  # by key of the impression, until the log has its answer
         self._clients: dict[int, int] = {}  # numbers of clients by hash, as far as this worker has written them
         # items whose clicks rise alone: of which board, after how many of its events, and the items
-        self.hollow: tuple[weakref.ref[Board] | None, int, list[HollowItemOut]] = None, 0, []
+        self.few_outcomes: tuple[weakref.ref[Board] | None, int, list[FewOutcomesOut]] = None, 0, []
         self._room: tuple[Any, int, int] = (None, 0, 0)  # features and how many kinds of cohorts it is for, and bytes
 
     def summary(self) -> BoardOut:

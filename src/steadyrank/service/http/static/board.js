@@ -8,7 +8,7 @@ import { Choosing } from "./choosing.js";
 import { byId, make, say, setAll, show } from "./dom.js";
 import { headlineFacts, limits, showFacts, showLimits } from "./facts.js";
 import { showFeatures } from "./features.js";
-import { showHollow } from "./hollow.js";
+import { showFewOutcomes } from "./few_outcomes.js";
 import { ItemTable } from "./items.js";
 import { showBands, showLabels, showPoints } from "./rows.js";
 import { showRules } from "./rules.js";
@@ -138,7 +138,7 @@ export class BoardPage {
     showLabels(watch, (label) => this.#do(actions.takeBack(this.#name, label)));
     showPoints(watch);
     showFeatures(watch);
-    showHollow(watch);
+    showFewOutcomes(watch);
     showRules(watch);
     showSaved(watch);
     this.#unheardIn.offer(watch);

@@ -28,7 +28,7 @@ _TRIED = 100  # items, those clicked most, that say how far honest ones differ
 _PASSES = 3  # of learning what is usual of items and of blocks, each from the other
 
 
-class HollowItemOut(Schema):
+class FewOutcomesOut(Schema):
     """An item that was clicked more than before from round `start` to `end`, while less came of its clicks.
 
     `clicks` where `expected_clicks` are usual in as many lists; `outcomes`: how many of them led to
@@ -100,7 +100,7 @@ def answered_lists(board: Board) -> AnsweredLists | None:
     )
 
 
-def hollow_items(lists: AnsweredLists | None) -> list[HollowItemOut]:
+def few_outcomes(lists: AnsweredLists | None) -> list[FewOutcomesOut]:
     """The items that are told of, the most clicks too many first. O(clicks log clicks)."""
     tally = None if lists is None else _tally(lists)
     if lists is None or tally is None:
@@ -114,7 +114,7 @@ def hollow_items(lists: AnsweredLists | None) -> list[HollowItemOut]:
     shares = fewer_than_due(_counts(tally, due, stretches), _usual(tally, due, raised), doubt[which])
     each = lists.round.size / PARTS
     rows = [
-        HollowItemOut(
+        FewOutcomesOut(
             item=lists.names[int(tally.slots[one.k])],
             start=int(lists.round[int(np.ceil(one.first * each))]),
             end=int(lists.round[int(np.ceil(one.end * each)) - 1]),

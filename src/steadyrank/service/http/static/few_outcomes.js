@@ -4,12 +4,12 @@ import { byId, make, match, say, show } from "./dom.js";
 import { count, many, rounds } from "./words.js";
 
 /** These items, and what was expected of them; nothing where there are none. */
-export function showHollow({ hollow }) {
-  show(byId("hollow-card"), hollow.length > 0);
-  const were = hollow.length === 1 ? "was" : "were";
-  say(byId("hollow-say"), `${many(hollow.length, "item")} ${were} clicked more than before, and fewer of these clicks led to an outcome than is usual. False clicks look like this.`);
+export function showFewOutcomes({ few_outcomes: items }) {
+  show(byId("few-outcomes-card"), items.length > 0);
+  const were = items.length === 1 ? "was" : "were";
+  say(byId("few-outcomes-say"), `${many(items.length, "item")} ${were} clicked more than before, and fewer of these clicks led to an outcome than is usual. False clicks look like this.`);
   const create = () => make("tr", {}, make("th", { scope: "row" }), ...Array.from({ length: 5 }, () => make("td", { class: "right" })));
-  match(byId("hollow-rows"), hollow, ({ item, start }) => `${start} ${item}`, create, (row, one) => {
+  match(byId("few-outcomes-rows"), items, ({ item, start }) => `${start} ${item}`, create, (row, one) => {
     const parts = [
       one.item,
       rounds(one.start, one.end),

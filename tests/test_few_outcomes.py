@@ -6,7 +6,7 @@ import pytest
 from steadyrank.core.contract import NOTE_EXTRA, Visit
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
-from steadyrank.service.board.hollow_items import FEWEST_LISTS, AnsweredLists, answered_lists, hollow_items
+from steadyrank.service.board.few_outcomes import FEWEST_LISTS, AnsweredLists, answered_lists, few_outcomes
 
 K, PLACES = 30, 5
 
@@ -41,7 +41,7 @@ def lists(seed, n=4_000, bought=0.1, delay=0.0, false=(0, 0), liked=(0, 0)):
 @pytest.mark.parametrize("delay", [0.0, 300.0])
 def test_an_item_that_bots_click_is_named_with_the_rounds(delay):
     """Where outcomes are late as well."""
-    named = [hollow_items(lists(seed, bought=0.2, delay=delay, false=(2_000, 3_000))) for seed in range(3)]
+    named = [few_outcomes(lists(seed, bought=0.2, delay=delay, false=(2_000, 3_000))) for seed in range(3)]
     for (one,) in named:
         assert one.item == "item 29"
         assert 1_950 <= one.start <= 2_050 < 2_950 <= one.end <= 3_250
@@ -52,8 +52,8 @@ def test_an_item_that_bots_click_is_named_with_the_rounds(delay):
 def test_honest_news_are_not_told_of():
     """People like an item all at once and buy it as before; most of what comes of the latest clicks is not known."""
     for seed in range(6):
-        assert hollow_items(lists(seed, delay=800.0 * (seed % 2), liked=(3_400, 4_000))) == []
-        assert hollow_items(lists(seed, bought=0.3)) == []
+        assert few_outcomes(lists(seed, delay=800.0 * (seed % 2), liked=(3_400, 4_000))) == []
+        assert few_outcomes(lists(seed, bought=0.3)) == []
 
 
 def test_what_a_board_remembers_is_what_is_looked_at():

@@ -45,7 +45,7 @@ reproduce: setup
 	@$(BIN)/steadyrank reproduce
 
 evidence: setup
-	@$(BIN)/python docs/write_numbers.py renew $(ONLY) --on $(or $(ON),local)
+	@$(BIN)/python docs/write_numbers.py renew $(ONLY) --on $(or $(ON),local) $(addprefix --seeds ,$(SEEDS))
 
 test: setup browser redis
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist worksteal

@@ -1,6 +1,7 @@
 """The measured tables and sentences of README and docs, from what a run measured.
 
     python docs/write_numbers.py renew [NAME ...]            run what is missing, measure it, write the pages
+    python docs/write_numbers.py renew NAME --seeds 4        the same with so many seeds; the page says how many
     python docs/write_numbers.py measure FOLDER [NAME ...]   what finished studies say, into evidence/NAME.json
     python docs/write_numbers.py                             from evidence/*.json into the pages
 
@@ -95,7 +96,9 @@ def measure_headline(store: Any, recipe: "Recipe") -> dict[str, Any]:
             of.filter(pl.col("omniscient") == known).sort("seed")["regret"].to_numpy() for known in (False, True)
         )
         cells.append((dict(zip(keys, key, strict=True)), ours, told))
-    stretches = [c for c in cells if c[0]["rate"] > 0 and c[0]["schedule"] not in ("spread", "swing")]
+    knowing = [c for c in cells if c[0]["adversary"] == "Insider"]
+    others = [c for c in cells if c[0]["rate"] > 0 and c[0]["adversary"] != "Insider"]
+    stretches = [c for c in others if c[0]["schedule"] not in ("spread", "swing")]
     groups = {
         "honest users": [c for c in cells if c[0]["rate"] == 0],
         "attacks in stretches": stretches,
@@ -107,6 +110,7 @@ def measure_headline(store: Any, recipe: "Recipe") -> dict[str, Any]:
         "of these, late or in bursts": [c for c in stretches if c[0]["schedule"] != "front"],
         "15 % spread over all rounds": [c for c in cells if c[0]["schedule"] == "spread"],
         "15 % in a share that swings": [c for c in cells if c[0]["schedule"] == "swing"],
+        "`Insider`, who runs its test and stays below its thresholds": knowing,
     }
     rows = []
     for name, of in groups.items():
@@ -274,6 +278,13 @@ class Recipe(NamedTuple):
     measure: Callable[[Any, "Recipe"], dict[str, Any]]
     command: str = "steadyrank reproduce"
     bench: str = ""  # a module of bench/ that runs instead of studies, and names the cells that it varies
+
+    def with_seeds(self, seeds: int) -> "Recipe":
+        """The same with another number of seeds, which the command then names."""
+        if self.plan().staged:
+            raise ValueError("--seeds is not for reproduce, which runs as many seeds as its claims need")
+        command = re.sub(r" --seeds \d+$", "", self.command)
+        return self._replace(seeds=seeds, command=f"{command} --seeds {seeds}")
 
     def plan(self) -> Any:
         """With how many seeds."""
@@ -547,14 +558,14 @@ def write_pages() -> None:
             sys.stdout.write(f"{page.relative_to(ROOT)} rewritten\n")
 
 
-def measure(folder: pathlib.Path, names: Iterable[str], commit: str) -> None:
-    """Write what the finished cells of a folder say; refused where one is missing."""
+def measure(folder: pathlib.Path, names: Iterable[str], commit: str, seeds: int | None = None) -> None:
+    """Write what the finished cells of a folder say; refused where one is missing. `seeds`: None, the usual ones."""
     from steadyrank.evaluation.lab.results import CellStore
 
     EVIDENCE.mkdir(exist_ok=True)
     store = CellStore(folder)
     for name in names:
-        recipe = _recipe(name)
+        recipe = _recipe(name, seeds)
         missing = [] if recipe.bench else [job for job in recipe.jobs() if not store.path(job).exists()]
         if missing:
             raise ValueError(f"{folder} lacks {len(missing):,} cells of {name}, made by source {store.source}")
@@ -563,10 +574,11 @@ def measure(folder: pathlib.Path, names: Iterable[str], commit: str) -> None:
         sys.stdout.write(f"evidence/{name}.json written\n")
 
 
-def renew(names: list[str], folder: pathlib.Path, on: str, part: tuple[int, int]) -> None:
+def renew(names: list[str], folder: pathlib.Path, on: str, part: tuple[int, int], seeds: int | None = None) -> None:
     """Run the cells that are missing, measure, and write the pages.
 
-    `part`: (k, n), to run the k-th of n parts of the cells with one thread, and no more: for n processes.
+    `part`: (k, n), to run the k-th of n parts of the cells with one thread, and no more: for n processes. `seeds`:
+    None, the usual ones.
     """
     from steadyrank.cli.reproduce import run_shown
     from steadyrank.core.compiling.jit import told_of_compiling
@@ -575,11 +587,12 @@ def renew(names: list[str], folder: pathlib.Path, on: str, part: tuple[int, int]
 
     store, bars = CellStore(folder), []
     known = load_evidence().get("leaderboard", {}).get("microseconds")
-    studies = [name for name in names if not _recipe(name).bench]
-    jobs = a_part([job for name in studies for job in _recipe(name).jobs()], *part) if studies else []
+    recipes = {name: _recipe(name, seeds) for name in names}
+    studies = [name for name in names if not recipes[name].bench]
+    jobs = a_part([job for name in studies for job in recipes[name].jobs()], *part) if studies else []
     mine = {store.path(job) for job in jobs if not store.path(job).exists()}
     for name in studies:
-        left = [job for job in _recipe(name).jobs() if store.path(job) in mine]
+        left = [job for job in recipes[name].jobs() if store.path(job) in mine]
         sys.stdout.write(f"{name}: {in_words(left, known)}\n")
     sys.stdout.flush()
     whole = part == (1, 1)
@@ -588,15 +601,15 @@ def renew(names: list[str], folder: pathlib.Path, on: str, part: tuple[int, int]
         if "reproduce" in names and whole:
             from steadyrank.evaluation.report.writing import undecided
 
-            run_shown(undecided(store, _recipe("reproduce").plan()), store, bars, on=on)
+            run_shown(undecided(store, recipes["reproduce"].plan()), store, bars, on=on)
         for name in names:
-            if bench := _recipe(name).bench:
+            if bench := recipes[name].bench:
                 if on != "local":  # a cluster is sent the package alone
                     sys.stdout.write(f"{name}: bench/{bench}.py runs on this machine, not on {on}\n")
                 module = _bench(bench)
-                module.run(folder / name, _recipe(name).seeds, module.VARIANTS, part)
+                module.run(folder / name, recipes[name].seeds, module.VARIANTS, part)
         if whole:
-            measure(folder, names, _commit())
+            measure(folder, names, _commit(), seeds)
             write_pages()
 
 
@@ -625,10 +638,10 @@ def a_part(jobs: Sequence[Any], part: int, parts: int) -> list[Any]:
     return load[part - 1][1]
 
 
-def _recipe(name: str) -> Recipe:
+def _recipe(name: str, seeds: int | None) -> Recipe:
     if name not in RECIPES:
         raise ValueError(f"no evidence is called {name!r}; there are {', '.join(RECIPES)}")
-    return RECIPES[name]
+    return RECIPES[name] if seeds is None else RECIPES[name].with_seeds(seeds)
 
 
 def _commit() -> str:
@@ -642,6 +655,12 @@ def _commit() -> str:
         return git("rev-parse", "--short", "HEAD") + (" and changes" if git("status", "--short", "src") else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+
+
+def _seeds(text: str) -> int:
+    if not re.fullmatch(r"\d{1,4}", text) or int(text) < 2:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 2 to 9,999, for intervals, not {text!r}")
+    return int(text)
 
 
 def _part(text: str) -> tuple[int, int]:
@@ -659,16 +678,18 @@ def main(arguments: list[str]) -> None:
     sub.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(RECIPES)} (default: all)")
     sub.add_argument("--out", type=pathlib.Path, default=ROOT / "results", help="folder of the cells")
     sub.add_argument("--on", default="local", help="local, ray, or ray://HOST of a Ray cluster")
+    sub.add_argument("--seeds", type=_seeds, help="instead of the usual number, which the page then says")
     sub.add_argument("--part", type=_part, default=(1, 1), metavar="K/N", help="run one part of the cells, no more")
     sub = orders.add_parser("measure", help="write evidence from finished cells")
     sub.add_argument("folder", type=pathlib.Path)
     sub.add_argument("names", nargs="*", metavar="NAME", default=["reproduce"])
     sub.add_argument("--commit", help="where the sources come from, if this is no checkout")
+    sub.add_argument("--seeds", type=_seeds, help="with how many the cells were run, if not the usual number")
     options = parser.parse_args(arguments)
     if options.order == "renew":
-        renew(options.names or list(RECIPES), options.out, options.on, options.part)
+        renew(options.names or list(RECIPES), options.out, options.on, options.part, options.seeds)
     elif options.order == "measure":
-        measure(options.folder, options.names, options.commit or _commit())
+        measure(options.folder, options.names, options.commit or _commit(), options.seeds)
     else:
         write_pages()
 

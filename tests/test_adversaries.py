@@ -9,11 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import steadyrank as sr
+from steadyrank.adversaries import insider
+from steadyrank.adversaries.insider import OPEN
 from steadyrank.adversaries.schedules import SCHEDULES, active_rounds, flickering_rounds, rising_rounds
 from steadyrank.adversaries.targets import choose_targets
 from steadyrank.adversaries.tastes import attractions_of, visitors_of
 from steadyrank.core.contract import Problem, Visit
 from steadyrank.core.discovery import make
+from steadyrank.core.item_evidence import log_beta
+from steadyrank.learners.steady import regimes
+from steadyrank.learners.steady.evidence import Rule
 
 pytestmark = pytest.mark.interpreted
 
@@ -154,7 +159,7 @@ def test_tastes_by_hand():
     assert permuted.tolist() != ATTRACTION.tolist()
     assert np.array_equal(permuted, attractions_of("permuted", problem))
     assert not np.array_equal(permuted, attractions_of("permuted", problem._replace(seed=4)))
-    for name in ("OtherTaste", "SlowRamp", "Flicker"):
+    for name in ("OtherTaste", "SlowRamp", "Flicker", "Insider"):
         with pytest.raises(ValueError, match="taste must be one of 'reversed', 'permuted', not 'mixed'"):
             foe_of(name, taste="mixed")
 
@@ -186,6 +191,49 @@ def test_flicker_by_hand():
         foe_of("Flicker", schedule="spread")
     with pytest.raises(ValueError, match="turn must be a whole number of at least 1, not 0"):
         foe_of("Flicker", turn=0)
+
+
+def nats_for_a_change(told, start, prior):
+    """The test of SteadyRank, from the record of what it was told: visits from number `start` on against others.
+
+    An item with five looks before them keeps its attraction, or with chance 0.1 has another one, drawn uniformly.
+    """
+    before, since, total = np.zeros((2, 9)), np.zeros((2, 9)), 0.0
+    for i, (ranking, bits) in enumerate(told):
+        for k, bit in zip(ranking, bits, strict=False):
+            (since if i >= start else before)[:, k] += bit, 1 - bit
+    for k in np.flatnonzero((since.sum(axis=0) > 0) & (before.sum(axis=0) >= 5)):
+        a, b = prior * min(1.0, before[:, k].sum() / prior.sum()) + before[:, k]
+        won, lost = since[:, k]
+        same = log_beta(a + won, b + lost) - log_beta(a, b)
+        total += np.log(0.9 + 0.1 * np.exp(log_beta(1.0 + won, 1.0 + lost) - same))
+    return total
+
+
+def test_an_insider_lies_as_often_as_the_test_does_not_notice():
+    """From the middle on, with windows of four rounds: stretches of 4, 16, 64 and 256 rounds are below the bar."""
+    assert (Rule().open, regimes.SPANS, regimes.SPAN_FACTOR) == (OPEN, insider.SPANS, insider.SPAN_FACTOR)
+    mean, spread = ATTRACTION.mean(), ATTRACTION.var()
+    prior = (mean * (1 - mean) / spread - 1) * np.array([mean, 1 - mean])
+    problem, lies = Problem(9, 4, 400, attraction=ATTRACTION), {}
+    for bar in (1.0, 4.0):
+        foe = make(
+            ADVERSARIES["Insider"], problem, USERS, 400, settings={"schedule": "late", "window": 4, "bar": bar}
+        )
+        world, rng, told, lies[bar] = np.random.default_rng(1), np.random.default_rng(2), [], 0
+        for t in range(1, 401):
+            ranking, clicks = np.append(world.permutation(4)[:3], world.integers(4, 9)), np.zeros(4, np.bool_)
+            examined = USERS.click(Visit(t), ranking, clicks, world)
+            spent, reach, _ = foe.corrupt(Visit(t), ranking, clicks, examined, rng)
+            told.append((ranking, clicks[:reach].astype(int)))
+            starts = {(t - 1) // rounds * rounds for rounds in (4, 16, 64, 256)}
+            nats = max(nats_for_a_change(told, start, prior) for start in starts)
+            assert nats < OPEN  # no regime has begun, so the starts are those
+            assert spent == 0.0 or (t > 200 and nats <= bar + 1e-9)
+            lies[bar] += int(spent)
+    assert 5 < lies[1.0] < lies[4.0] < 180  # of 200
+    with pytest.raises(ValueError, match="schedule of Insider must be 'front' or 'late', not 'spread'"):
+        foe_of("Insider", schedule="spread")
 
 
 def test_a_slow_ramp_rises_evenly():
@@ -360,7 +408,8 @@ def test_spread_is_even_and_ramp_comes_early():
 def test_budgets_are_exact(name, schedule, horizon, data, seed):
     """What is spent is what was changed, never more than the budget; the flips always find something to change."""
     budget = data.draw(st.integers(0, horizon))
-    schedule = "front" if name in {"AttackThenQuit", "ObservationFree", "SlowRamp", "Flicker"} else schedule
+    own = {"AttackThenQuit", "ObservationFree", "SlowRamp", "Flicker", "Insider"}
+    schedule = "front" if name in own else schedule
     problem, length = Problem(9, 4, horizon, attraction=ATTRACTION, seed=seed), data.draw(st.integers(1, 4))
     foe = make(ADVERSARIES[name], problem, USERS, budget, settings={"schedule": schedule})
     rng = np.random.default_rng(seed)
@@ -382,7 +431,9 @@ def test_budgets_are_exact(name, schedule, horizon, data, seed):
         assert spent == budget
 
 
-@pytest.mark.parametrize("name", sorted(set(ADVERSARIES) - {"Honest", "ObservationFree", "SlowRamp", "Flicker"}))
+@pytest.mark.parametrize(
+    "name", sorted(set(ADVERSARIES) - {"Honest", "ObservationFree", "SlowRamp", "Flicker", "Insider"})
+)
 def test_unknown_schedule_and_too_many_bursts(name):
     for settings, message in [
         ({"schedule": "weekly"}, "schedule .*not 'weekly'"),
@@ -437,7 +488,7 @@ print(acted)
     assert int(*interpreted(script)) == len(sr.users()) * (len(ADVERSARIES) - 1)  # all but `Honest`
 
 
-@pytest.mark.parametrize("name", ["OtherTaste", "SlowRamp", "Flicker", "Sleeper", "Chameleon"])
+@pytest.mark.parametrize("name", ["OtherTaste", "SlowRamp", "Flicker", "Sleeper", "Chameleon", "Insider"])
 def test_false_visitors_look_at_places_as_the_users_do(name):
     """All items attract all: a place that nobody looks at gets no click from a false visitor either."""
     users = sr.users()["PositionBased"].create(np.ones(6), 3, attention=[1.0, 0.0, 1.0])

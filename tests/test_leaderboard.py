@@ -41,9 +41,9 @@ def test_every_kind_of_attack_meets_every_world_once():
     for foe in {job.foe for job in jobs if job.rate}:
         of = [job for job in jobs if job.foe == foe]
         assert len({(job.profile, job.mapping) for job in of}) == len({job.schedule for job in of}) == len(of)
-    assert len(jobs) == 44
+    assert len(jobs) == 46
     whos = Counter(job.who for job in leaderboard.STUDY.jobs(Plan(20)))
-    assert set(whos.values()) == {44}
+    assert set(whos.values()) == {46}
     assert set(whos) == {*leaderboard.LEARNERS, "CascadeTS (omniscient)"}
 
 
@@ -329,6 +329,6 @@ def try_broken(folder):
 def test_the_cost_is_said_and_nothing_runs(tmp_path, capsys):
     assert cli.main(["leaderboard", "--cost", "--out", str(tmp_path)]) == 0
     out = capsys.readouterr()
-    assert "1,320 cells to run: about " in out.err
+    assert "1,380 cells to run: about " in out.err
     assert out.out == ""
     assert list(tmp_path.iterdir()) == []

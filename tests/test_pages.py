@@ -336,6 +336,14 @@ def test_tables_of_measurements_are_told_from_others(numbers):
     assert numbers.outside(f"```\n{table.format(1, 2)}```\n") == []
 
 
+def test_the_command_names_the_seeds_that_were_asked_for(numbers):
+    assert numbers.RECIPES["frontier"].with_seeds(7).command == "steadyrank reproduce --study frontier --seeds 7"
+    assert numbers.RECIPES["leaderboard"].with_seeds(7).command == "steadyrank leaderboard --seeds 7"
+    assert {job.seeds for job in numbers.RECIPES["frontier"].with_seeds(7).jobs()} == {7}
+    with pytest.raises(ValueError, match="--seeds is not for reproduce, which runs as many seeds as its claims need"):
+        numbers.RECIPES["reproduce"].with_seeds(7)
+
+
 def test_a_block_without_evidence_says_how_to_measure_it(numbers):
     block = "<!-- measured: leaderboard -->\n<!-- end -->\n"
     (line,) = numbers.rewritten(block, {}).splitlines()[1:-1]
@@ -393,6 +401,15 @@ def test_evidence_is_renewed_in_parts_and_only_where_cells_are_missing(numbers, 
     assert all(cell["regret"] > 0 and cell["half"] > 0 for cell in content["cells"])
     numbers.main(["measure", str(tmp_path), "small", "--commit", "abc"])
     assert numbers.load_evidence()["small"] == {**content, "commit": "abc"}
+    numbers.main(["renew", "small", "--out", str(tmp_path), "--seeds", "3"])
+    more = numbers.load_evidence()["small"]
+    assert (more["seeds"], more["command"]) == ("3", "steadyrank reproduce --study small --seeds 3")
+    assert [cell["regret"] for cell in more["cells"]] != [cell["regret"] for cell in content["cells"]]
+    with pytest.raises(ValueError, match="lacks 4 cells of small, made by source"):
+        numbers.main(["measure", str(tmp_path), "small", "--seeds", "5"])
+    with pytest.raises(SystemExit):
+        numbers.main(["renew", "small", "--seeds", "1"])
+    assert "must be a whole number from 2 to 9,999, for intervals, not '1'" in capsys.readouterr().err
     with pytest.raises(ValueError, match="no evidence is called 'nothing'; there are small"):
         numbers.main(["renew", "nothing"])
     with pytest.raises(SystemExit):

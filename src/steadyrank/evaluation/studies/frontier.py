@@ -11,6 +11,7 @@ WORLDS = [{"profile": "yelp-pizza", "mapping": "sparse"}, {"profile": "movielens
 WHO: list[dict[str, Any]] = [
     *({"learner": "SteadyRank", "settings": {"revisit": price}} for price in PRICES),
     *({"learner": name} for name in ("M2UCBV", "CascadeUCBV", "FTRL", "CascadeCBARBAR", "CascadeTS", "TimeBlocks")),
+    *({"learner": name} for name in ("ChangePointTS", "CascadeRAC", "FORC")),
     {"learner": "Random"},
 ]
 

@@ -77,6 +77,7 @@ FAMILIES: list[dict[str, Any]] = [
     {"adversary": "SlowRamp", "schedules": ("front",)},  # the schedule is its own
     {"adversary": "AttackThenQuit", "schedules": ("front",)},
     {"adversary": "ObservationFree", "schedules": ("front",)},
+    {"adversary": "Insider", "schedules": ("front", "late")},
 ]
 QUICK_FAMILIES = [foe for foe in FAMILIES if foe["adversary"] in ("PrefixFlip", "FakeUser", "Demote")]
 

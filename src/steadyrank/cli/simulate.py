@@ -1,6 +1,7 @@
 """`steadyrank simulate`: learners against users and an adversary."""
 
 import argparse
+import json
 import pathlib
 import sys
 from typing import Any
@@ -34,6 +35,13 @@ def add(commands: Any) -> None:
         metavar="FILE",
         help="a Python file; learners, users, adversaries and guards that it defines are known by their names",
     )
+    sub.add_argument(
+        "--rules",
+        type=pathlib.Path,
+        default=None,
+        metavar="FILE",
+        help="a JSON file of rules that each list keeps, of items 0, 1, ...: regret is against the best such list",
+    )
     sub.add_argument("--seeds", type=int, default=10, help="how many runs, with seeds 0, 1, ...")
     sub.add_argument("--threads", type=int, default=None, help="threads (default: one a core)")
     sub.add_argument("--omniscient", action="store_true", help="withhold the feedback of corrupted rounds")
@@ -59,6 +67,7 @@ def _run(options: argparse.Namespace) -> None:
     whole("--horizon", options.horizon, 1)
     whole("--seeds", options.seeds, 1, 10_000)
     budget = parse_budget(options.budget or "0", options.horizon)
+    rules = _rules_in(options.rules) if options.rules else None
     adversary, adversary_settings = parse_choice(options.adversary)
     users, users_settings = parse_choice(options.users)
     guard, guard_settings = parse_choice(options.guard)
@@ -101,6 +110,7 @@ def _run(options: argparse.Namespace) -> None:
                 features=world.features,
                 visitors=world.visitors,
                 progress=bar.step,
+                rules=rules,
             )
         spread = float(half_width(run.final))
         views = [view for view in run.views if view is not None]
@@ -124,6 +134,19 @@ def _run(options: argparse.Namespace) -> None:
     titles = ["learner", "regret", "95 %", "corrupted rounds", *worth, *refused, "suspected"]
     shown = len(titles) if any(row[-1] for row in rows) else len(titles) - 1
     print(aligned(titles[:shown], [row[:shown] for row in rows]))
+
+
+def _rules_in(path: pathlib.Path) -> dict[str, Any]:
+    """The rules in a JSON file."""
+    if not path.is_file():
+        raise ValueError(f"--rules {str(path)!r} is not a file")
+    try:
+        rules = json.loads(path.read_text())
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"--rules {path} is no JSON: {error}") from None
+    if not isinstance(rules, dict):
+        raise ValueError(f'--rules {path} must hold an object such as {{"exclude": ["3"]}}, not {rules!r:.80}')
+    return rules
 
 
 def _percent(share: float) -> str:

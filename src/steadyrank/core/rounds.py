@@ -246,18 +246,12 @@ def sort_of(users, client, false):
 
 
 @inlined
-def play_round(learner, users, adversary, guard, ledger, t, buffers, omniscient, world, foe, mind, door, till):
-    """Somebody arrives, is shown a list and reacts, an adversary rewrites what is reported, the learner is told if a
-    guard lets it in. Then it is told what is known by now to have come of clicks, if there is a `ledger`.
+def answer_list(learner, users, adversary, guard, ledger, visit, ranking, buffers, omniscient, world, foe, till):
+    """The part of `play_round` that comes after a list is shown; `buffers` hold its note.
 
-    `truth` of the buffers has what the user did, `clicks` what is reported; bits beyond its reach are cleared. With
-    `omniscient` neither guard nor learner is told of a corrupted round. Returns the true visit, what the adversary
-    spent, how far the feedback reaches. All in one piece: numba hands the records over to what is inlined into it.
+    Returns what the adversary spent, how far the feedback reaches.
     """
-    allowed, ranking, clicks, truth, note, features, back, visits = buffers
-    visit = Visit(t, users.arrive(t, features, door), features)
-    note[:] = 0.0
-    learner.rank(visit, allowed, ranking, note, mind)
+    clicks, truth, note, back, visits = buffers.clicks, buffers.truth, buffers.note, buffers.back, buffers.visits
     examined = users.click(visit, ranking, clicks, world)
     for p in range(ranking.size):
         truth[p] = clicks[p]
@@ -265,7 +259,7 @@ def play_round(learner, users, adversary, guard, ledger, t, buffers, omniscient,
     clicks[examined:] = False
     sort = sort_of(users, visit.client, paid > 0.0)
     visits[MADE, sort] += 1
-    reported, admitted = Visit(t, client, features), False
+    reported, admitted = Visit(visit.t, client, visit.features), False
     if not (omniscient and paid > 0.0):
         admitted = guard.admit(reported, ranking, note, clicks, examined)
         take_back(learner, guard, users, ledger, back, visits)
@@ -274,4 +268,22 @@ def play_round(learner, users, adversary, guard, ledger, t, buffers, omniscient,
         else:
             visits[REFUSED, sort] += 1
     tell_outcomes(learner, guard, users, ledger, visit, ranking, clicks, examined, admitted, paid > 0.0, till)
+    return paid, examined
+
+
+@inlined
+def play_round(learner, users, adversary, guard, ledger, t, buffers, omniscient, world, foe, mind, door, till):
+    """Somebody arrives, is shown a list and reacts, an adversary rewrites what is reported, the learner is told if a
+    guard lets it in. Then it is told what is known by now to have come of clicks, if there is a `ledger`.
+
+    `truth` of the buffers has what the user did, `clicks` what is reported; bits beyond its reach are cleared. With
+    `omniscient` neither guard nor learner is told of a corrupted round. Returns the true visit, what the adversary
+    spent, how far the feedback reaches. All in one piece: numba hands the records over to what is inlined into it.
+    """
+    visit = Visit(t, users.arrive(t, buffers.features, door), buffers.features)
+    buffers.note[:] = 0.0
+    learner.rank(visit, buffers.allowed, buffers.ranking, buffers.note, mind)
+    paid, examined = answer_list(
+        learner, users, adversary, guard, ledger, visit, buffers.ranking, buffers, omniscient, world, foe, till
+    )
     return visit, paid, examined

@@ -87,7 +87,7 @@ class LearnerState:
         self.new_share = real("new_share", new_share, 0.0, 1.0)
         self.learner_class = find_class("learner", learner, LEARNERS)
         self.settings, self.features = _plain(settings), features
-        check_suited(self.learner_class, self.settings, features)
+        self._check_suited()
         self.unknown = features.of_visit(None)  # what is told of a visit of which nothing is known
         self.names: list[str] = []
         self.slots: dict[str, int] = {}
@@ -122,6 +122,9 @@ class LearnerState:
         if self.aims_at_value:
             self._outcome = call_outcome.bind(self.learner, 0, 1, 1, 0.0, 1.0)
         self.guard_by(guards, shadow)
+
+    def _check_suited(self) -> None:
+        check_suited(self.learner_class, self.settings, self.features)
 
     @property
     def aims_at_value(self) -> bool:

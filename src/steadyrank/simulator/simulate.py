@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
@@ -14,15 +14,18 @@ from ..core.arrays import Floats, Ints
 from ..core.compiling.announcing import announcing
 from ..core.compiling.intrinsics import borrowed
 from ..core.compiling.jit import kernel
-from ..core.contract import Problem, view_of
+from ..core.contract import Problem, Visit, view_of
 from ..core.discovery import find_class, make, settings_of
-from ..core.dispatch import Dispatcher
-from ..core.rounds import MADE, REFUSED, RETRACTED, Ledger, RoundBuffers, Streams, offers, play_round
+from ..core.dispatch import Dispatcher, call_arrive
+from ..core.rounds import MADE, REFUSED, RETRACTED, Ledger, RoundBuffers, Streams, answer_list, offers, play_round
 from ..core.settings import choice, flag, whole
 from ..core.views import GuardView, View
 from ..guards import ALL as GUARDS
 from ..learners import ALL as LEARNERS
+from ..live.features import NO_FEATURES, check_suited
+from ..live.rules import Rules
 from ..users import ALL as USERS
+from .ruled import RuledWorld
 from .runs import Run
 
 BITS, ON_BEST = range(2)  # places of `lies`: false bits, and those about items of the best list
@@ -93,6 +96,56 @@ def play(
     extremes[1] = most
 
 
+@Dispatcher
+def answer(learner, users, adversary, guard, ledger, visit, ranking, buffers, omniscient, streams):
+    """What comes after a list is shown, compiled."""
+    records = borrowed(learner), borrowed(users), borrowed(adversary), borrowed(guard), borrowed(ledger)
+    mind, crowd, foe, gate, book = records
+    world, foes, _, _, till = borrowed(streams)
+    return answer_list(mind, crowd, foe, gate, book, visit, ranking, borrowed(buffers), omniscient, world, foes, till)
+
+
+def play_by_rules(
+    ruled,
+    make_list,
+    learner,
+    users,
+    adversary,
+    guard,
+    ledger,
+    buffers,
+    marks,
+    omniscient,
+    halt,
+    streams,
+    regret,
+    spent,
+    lies,
+    extremes,
+):
+    """`play` under rules: `make_list` gives the learner's list for a visit, which `ruled` judges."""
+    loss = cost = 0.0
+    smallest, m, answered = np.inf, 0, None
+    for t in range(1, int(marks[-1]) + 1):
+        visit = Visit(t, call_arrive(users, t, buffers.features, streams.door), buffers.features)
+        ranking, buffers.note[:], _, _ = make_list(visit, streams.mind)
+        now = learner, users, adversary, guard, ledger, visit, ranking, buffers, omniscient, streams
+        answered = answered or answer.bind(*now)
+        paid, examined = answered(*now)
+        lost = ruled.worth - ruled.value(ranking)
+        smallest = min(smallest, lost)
+        loss += lost
+        cost += paid
+        if paid > 0.0:
+            count_lies(buffers.truth, buffers.clicks, examined, ranking, ruled.best, lies)
+        if t == marks[m]:
+            regret[m], spent[m] = loss, cost
+            m += 1
+        if halt[0]:
+            break
+    extremes[:] = smallest, ruled.worth * int(marks[-1])
+
+
 def simulate(
     learner: str | type,
     attraction: Sequence[float] | Floats,
@@ -115,6 +168,7 @@ def simulate(
     features: Sequence[Sequence[float]] | Floats | None = None,
     visitors: Sequence[Sequence[float]] | Floats | None = None,
     progress: Callable[[], None] | None = None,
+    rules: Rules | Mapping[str, Any] | None = None,
 ) -> Run:
     """Run a learner against users and an adversary, once a seed, and return its regret curves.
 
@@ -125,7 +179,8 @@ def simulate(
     `guard` decides whose feedback reaches the learner.
     `features`: what learners are told of the items, one row of numbers each; users of whom something is known are
     told as well. `visitors`: those who may come, for such users, one row each with a number for each of the last
-    features. `progress` is called after each seed.
+    features. `progress` is called after each seed. `rules`: what each list has to keep (`Rules`), of items "0", "1",
+    ...; regret is then against the best list that keeps them, and boosted items count for as much more in it.
     Learners given the same seed meet the same users.
     """
     learner_class = find_class("learner", learner, LEARNERS)
@@ -173,6 +228,11 @@ def simulate(
         )
 
     halt = np.zeros(1, np.bool_)
+    kept = Rules.of(rules)
+    ruled = None
+    if kept is not None:
+        check_suited(learner_class, settings or {}, NO_FEATURES)
+        ruled = RuledWorld(kept, users_class, {**(users_settings or {}), **about_users}, attraction, length)
 
     def one(seed: int) -> tuple[Floats, Floats, Ints, Ints, float, View | None, GuardView | None]:
         regret, spent, extremes = np.zeros(rounds.size), np.zeros(rounds.size), np.zeros(2)
@@ -180,8 +240,14 @@ def simulate(
         buffers, best = RoundBuffers.create(attraction.size, length, n_features), np.zeros(length, np.int64)
         mind, crowd, foe, gate = parts(seed)
         ledger = Ledger.create(horizon, length) if offers(crowd, "buy") else None
-        world = (mind, crowd, foe, gate, ledger, buffers, best, rounds, omniscient, halt, Streams.create(seed))
-        play(*world, regret, spent, lies, extremes)
+        rest = (omniscient, halt, Streams.create(seed), regret, spent, lies, extremes)
+        if ruled is None:
+            play(mind, crowd, foe, gate, ledger, buffers, best, rounds, *rest)
+        else:
+            lists = ruled.lists_by(mind, settings or {}, attraction.size)
+            play_by_rules(ruled, lists, mind, crowd, foe, gate, ledger, buffers, rounds, *rest)
+            ruled.note_better(-float(extremes[0]))
+            extremes[0] = 0.0
         _check_losses(users_class.__name__, regret, float(extremes[0]))
         view: View | None = view_of(mind)
         if view is not None:
@@ -205,6 +271,8 @@ def simulate(
             raise
     *curves, views, guard_views = zip(*(job.result() for job in jobs), strict=True)
     regret, spent, lies, visits, most = (np.array(part) for part in curves)
+    if ruled is not None:  # of the best list that any seed has shown
+        regret, most = regret + ruled.beyond * rounds, most + ruled.beyond * horizon
     return Run(
         learner_class.__name__,
         chosen,

@@ -1,12 +1,13 @@
-"""The numbers of docs/proofs-of-the-paper.md: where the paper's proofs do not hold as printed."""
+"""The numbers of docs/proofs-of-the-paper.md, where the paper's proofs do not hold as printed, and steps of ours."""
 
 import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 import references
+from steadyrank.core.beta_prior import fit_prior
 from steadyrank.learners.median.calibration import calibrate, majority
 
 
@@ -129,3 +130,50 @@ def test_only_the_first_form_of_lemma_3_follows():
                         worst[part] = max(worst[part], x / bound)
     assert worst[1.0] == pytest.approx(1.0)
     assert worst[0.5] == pytest.approx(2.0)  # at v = 0, beta0 = 0, where x = alpha0^2 a
+
+
+def test_what_the_regret_of_a_fitted_prior_rests_on():
+    """docs/steadyrank-proofs.md: an item drawn above y is looked at as surely as the first place drawn below it."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        n, y = int(rng.integers(2, 8)), rng.uniform(0.2, 0.8)
+        length, attraction = int(rng.integers(1, n + 1)), rng.random(n)  # of the others; the best item is number n
+        draws = rng.random(n)
+        without = np.argsort(-draws)[:length]
+        below = np.flatnonzero(draws[without] <= y)
+        if below.size == 0:
+            continue
+        looked_at = np.prod(1.0 - attraction[without[: below[0]]])
+        ahead = np.flatnonzero(draws > rng.uniform(y, 1.0))
+        assert ahead.size < length
+        assert np.prod(1.0 - attraction[ahead]) >= looked_at - 1e-12
+
+
+def test_a_fitted_prior_stays_within_the_limits_of_its_proof():
+    rng = np.random.default_rng(0)
+    for size in (10, 40):
+        for share in (0.0, 0.001, 0.5, 1.0):
+            prior, looks = np.ones(2), rng.integers(0, 2_000, size)
+            for _ in range(20):
+                fit_prior(looks, rng.binomial(looks, share), prior)
+                assert 0.002 * (1 - 1e-12) <= prior.min() <= prior.max() <= 100.0
+
+
+@pytest.mark.parametrize(("x", "y"), [(0.5, 0.3), (0.2, 0.1)])
+def test_the_sum_in_the_proof_for_a_fitted_prior_falls_exponentially(x, y):
+    """Its two bounds, for every number of clicks s of j looks, with the constant (1 - y)^-100 / 0.002."""
+    for j in (1, 30, 1_000, 20_000):
+        s = np.arange(j + 1)
+        r = s / j
+        p = stats.beta.logsf(y, 0.002 + s, 100 + j - s)
+
+        def kl(z, r=r):
+            return special.rel_entr(r, z) + special.rel_entr(1 - r, 1 - z)
+
+        ratio = stats.binom.logpmf(s, j, x) - p
+        most = 2 * math.log(j + 100) - 100 * math.log(1 - y) - math.log(0.002) - j * (kl(x) - kl(y))
+        ok = np.isfinite(ratio)
+        assert np.all(ratio[ok] <= most[ok])
+        above = r > y + 0.02
+        if j >= 20_000:
+            assert np.all(np.expm1(-p[above]) <= 2 * np.exp(-j * (r[above] - y) ** 2))

@@ -103,7 +103,7 @@ real-logs: setup
 
 soak: setup
 	@$(BIN)/pytest -n auto -m slow
-	@STEADYRANK_KILLS=50 $(BIN)/pytest -n auto -m "interpreted and not slow"
+	@STEADYRANK_KILLS=50 $(BIN)/pytest -n auto -m "(interpreted or pure) and not slow"
 	@STEADYRANK_KILLS=50 $(BIN)/pytest -n auto tests/test_contract.py
 	@STEADYRANK_KILLS=50 STEADYRANK_EXAMPLES=300 $(BIN)/pytest -n 2 -m "" tests/test_stores.py tests/test_service_model.py
 	@STEADYRANK_KILLS=50 $(BIN)/pytest tests/test_jit.py -k out_of_bounds -m slow

@@ -25,6 +25,7 @@ settings.load_profile("steady")
 
 
 ACCOUNT, SECONDS = processor_time.Account(), collections.Counter()
+RECORD = pytest.StashKey()  # where it is kept that a test passed, if it need not run again
 
 
 @pytest.hookimpl(wrapper=True)
@@ -43,10 +44,30 @@ def pytest_runtest_protocol(item):
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """A test that depends on sources alone is left out where it passed with the same."""
+    import remembered  # not in the process that hands tests out: it needs nothing of ours
+
+    record = remembered.record_of(item)
+    if record is not None and record.exists():
+        pytest.skip("passed before with the same sources, versions and seeds")
+    item.stash[RECORD] = record
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    import remembered
+
+    result = yield
+    remembered.keep(item.stash[RECORD])
+    return result
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
     """A test may be a coroutine: it gets an event loop of its own. One marked `interpreted` runs where nothing is
     compiled, except in `make soak`, where tests marked `slow` are."""
-    import interpreted  # not in the process that hands tests out: it needs nothing of ours
+    import interpreted
 
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
     compiled = interpreted.SOAK or pyfuncitem.get_closest_marker("slow")

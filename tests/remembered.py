@@ -1,25 +1,117 @@
-"""Checks of a class that passed before need not run again while nothing that decides them has changed."""
+"""What passed before need not run again while nothing that decides it has changed: checks of a class, and tests that
+depend on nothing but sources and seeds, which are marked `pure` or `interpreted`.
 
+What passed is kept beside the compiled code. `make soak` runs everything.
+"""
+
+import functools
 import hashlib
+import importlib.metadata
 import os
+import pathlib
+import re
 
+import llvmlite.binding
+
+from steadyrank import _HOME
 from steadyrank.core.compiling import jit, sources
 
-_ALSO = ("steadyrank.testing", "steadyrank.core.dispatch", "steadyrank.core.rounds")
+_CHECKS = ("steadyrank.testing", "steadyrank.core.dispatch", "steadyrank.core.rounds")
+_FOUND = (
+    "learners",
+    "users",
+    "adversaries",
+    "guards",
+    "evaluation.studies",
+)  # found by looking into a folder
+_FOLDERS = [pathlib.Path(__file__).parents[1] / name for name in ("tests", "bench", "docs")]
+_ALWAYS = ("conftest", "interpreted", "remembered")
+_DECIDE = ("hypothesis", "numba", "numpy", "polars", "scipy")  # whose versions decide what a test computes
 
 
 def once(check, cls, **settings):
-    """Run a public check of the contract, unless it passed with these very sources, versions and settings.
+    """Run a public check of the contract, unless it passed with these very sources, versions and settings."""
+    digests = [sources.digest(module) for module in (cls.__module__, *_CHECKS)]
+    record = None if None in digests else _record(check.__name__, cls.__name__, sorted(settings.items()), digests)
+    if record is None or not record.exists():
+        check(cls, **settings)
+        keep(record)
 
-    What passed is kept beside the compiled code. `make soak` runs every check.
-    """
-    digests = [sources.digest(module) for module in (cls.__module__, *_ALSO)]
-    if None in digests or "STEADYRANK_KILLS" in os.environ:
-        check(cls, **settings)
-        return
-    what = repr((check.__name__, cls.__name__, sorted(settings.items()), digests, jit._version()))
-    passed = jit.cache_root() / "passed" / hashlib.sha256(what.encode()).hexdigest()
-    if not passed.exists():
-        check(cls, **settings)
-        passed.parent.mkdir(parents=True, exist_ok=True)
-        passed.touch()
+
+def record_of(item):
+    """The file that is there if this test passed with all that decides it as it is; None if it always runs."""
+    marks = [item.get_closest_marker(name) for name in ("pure", "interpreted")]
+    if not any(marks) or item.get_closest_marker("slow"):
+        return None
+    digest = digest_of(item.path.stem)
+    given = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    texts = [value for value in given if isinstance(value, str)]  # of pages, say, which are no source
+    return None if digest is None else _record(item.nodeid, texts, digest)
+
+
+def keep(record):
+    """Note that it passed."""
+    if record is not None:
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.touch()
+
+
+@functools.cache
+def digest_of(test):
+    """What changes with each source that a module of tests reaches; None if that is not known."""
+    files, package = [], set()
+    ahead, seen = [test, *_ALWAYS], set()
+    while ahead:
+        if (name := ahead.pop()) in seen:
+            continue
+        seen.add(name)
+        file = next((path for folder in _FOLDERS if (path := folder / f"{name}.py").exists()), None)
+        if file is None:
+            continue
+        files.append(file)
+        imports = imported(file.read_text())
+        ahead += [target for target in imports if "." not in target]
+        package |= imports & sources._SOURCES.keys()
+    digests = [sources.digest(module) for module in sorted(reached(package))]
+    if None in digests:
+        return None
+    texts = [(file.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in sorted(files)]
+    return hashlib.sha256(repr((texts, digests)).encode()).hexdigest()
+
+
+def imported(text):
+    """Names of the modules that a text may import."""
+    names = set()
+    for home, inside, plain in sources._IMPORT.findall(text):
+        names.update(re.findall(r"[\w.]+", plain))
+        if home:
+            names |= {home, *(f"{home}.{name}" for name in re.findall(r"\w+", inside))}
+    return names
+
+
+def reached(package):
+    """Modules that these import at any depth, with all that is found by name."""
+    if "steadyrank" in package:
+        package = package | {f"steadyrank.{home}" for home in (*_HOME.values(), *_FOUND)}
+    while True:
+        every = set().union(*map(sources.reached, package))
+        for folder in _FOUND:
+            if f"steadyrank.{folder}" in every:
+                every |= {name for name in sources._SOURCES if name.startswith(f"steadyrank.{folder}.")}
+        if every == package:
+            return every
+        package = every
+
+
+def _record(*what):
+    """Where it is kept that something passed, by everything that decides it; None in `make soak`."""
+    if "STEADYRANK_KILLS" in os.environ:
+        return None
+    whole = hashlib.sha256(repr((what, _surroundings())).encode()).hexdigest()
+    return jit.cache_root() / "passed" / whole
+
+
+@functools.cache
+def _surroundings():
+    versions = [importlib.metadata.version(name) for name in _DECIDE]
+    return jit._version(), llvmlite.binding.get_host_cpu_name(), versions

@@ -35,6 +35,8 @@ from steadyrank.learners.steady.attention import (
     watch,
 )
 
+pytestmark = pytest.mark.pure
+
 SteadyRank = sr.learners()["SteadyRank"]
 
 

@@ -15,6 +15,8 @@ from steadyrank.learners.shared.ucb.bounds import ALIKE, LAST, POOL, REACH, SURE
 from steadyrank.learners.shared.ucb.kl_lines import Tangents, draw_line
 from steadyrank.learners.shared.ucb.shortlist import Candidates, Moment, at_least, draw_places, gather
 
+pytestmark = pytest.mark.pure
+
 INDEX_LEARNERS = {
     "CascadeUCB1": {}, "CascadeKLUCB": {}, "CascadeUCBV": {}, "TimeBlocks": {}, "MUCBV": {"corruption": 0},
     "M2UCBV": {}, "M2UCBV private": {"data": "private"}, "M2UCBV gcobe": {"selection": "gcobe"},

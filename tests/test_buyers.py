@@ -16,6 +16,8 @@ from steadyrank.core.contract import Visit
 from steadyrank.core.rounds import Ledger, take_outcomes_back, tell_outcomes
 from steadyrank.users.buyers import by_value_of_click
 
+pytestmark = pytest.mark.pure
+
 BUYERS = sr.users()["Buyers"]
 ABLE = ["Abandoning", "Cascade", "DependentClick", "PositionBased", "SemiBandit", "UserBrowsing"]
 SHARES = st.floats(0.0, 1.0, allow_subnormal=False)

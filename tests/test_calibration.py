@@ -7,6 +7,8 @@ from scipy import stats
 import references
 from steadyrank.learners.median import calibration as c
 
+pytestmark = pytest.mark.pure
+
 blocks = st.integers(0, 150).map(lambda i: 2 * i + 1)
 
 

@@ -6,6 +6,8 @@ from scipy import stats
 
 from steadyrank.core import philox
 
+pytestmark = pytest.mark.pure
+
 
 @pytest.mark.parametrize(
     ("counter", "key", "expected"),
@@ -62,8 +64,8 @@ def test_hypergeometric_stays_within_its_support(n, data, seed):
 
 @given(st.sampled_from([60, 3_000, 131_071, 200_000]), st.integers(1, 60), st.data())
 def test_the_chance_of_each_count_is_scipys(n, size, data):
-    """By products and by logarithms, on both sides of where these take over; relative error below 1e-9."""
+    """By products and by logarithms, on both sides of where these take over; relative error below 1e-8."""
     ones = data.draw(st.integers(0, n))
     x = data.draw(st.integers(max(0, size - (n - ones)), min(size, ones)))
     chances = stats.hypergeom(n, ones, size)
-    assert philox.hypergeometric_at(x, n, ones, size) == pytest.approx(chances.pmf(x), rel=1e-9, abs=1e-290)
+    assert philox.hypergeometric_at(x, n, ones, size) == pytest.approx(chances.pmf(x), rel=1e-8, abs=1e-290)

@@ -16,6 +16,8 @@ from steadyrank.learners.cascade_ducb import discounted_index
 from steadyrank.learners.cascade_swucb import windowed_index
 from steadyrank.learners.shared.change_test import RESTARTS, ChangeTest, level_of, likelihood_ratio
 
+pytestmark = pytest.mark.pure
+
 
 def told(name, rounds, **settings):
     """A learner of one item that was told these (round, bit), in this order."""

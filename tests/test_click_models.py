@@ -13,6 +13,8 @@ from steadyrank.core.contract import Visit
 from steadyrank.core.discovery import make
 from steadyrank.users.user_browsing import falls_fast_enough
 
+pytestmark = pytest.mark.pure
+
 USERS = sr.users()
 ATTRACTION = np.array([0.4, 0.8, 0.2, 0.6, 0.0])
 D, N = 3, 20  # of the uniform numbers tried: every chance below is a multiple of 1/20

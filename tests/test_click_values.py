@@ -13,6 +13,8 @@ from steadyrank.learners.steady import click_values, value_list
 from steadyrank.live.learner_state import LearnerState
 from steadyrank.live.ruled_list import RuledLists
 
+pytestmark = pytest.mark.pure
+
 STEADY = sr.learners()["SteadyRank"]
 
 

@@ -49,6 +49,8 @@ from steadyrank.guards.client_trust.recent_visits import (
     write_visit,
 )
 
+pytestmark = pytest.mark.pure
+
 TRUST = sr.guards()["ClientTrust"]
 D = 3
 

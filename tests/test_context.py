@@ -20,6 +20,8 @@ from steadyrank.evaluation.lab.runner import run_cell
 from steadyrank.learners.shared.linear_posterior import LinearPosterior, absorb, inverse_times
 from steadyrank.learners.shared.mixed_model import STEPS, MixedModel, fit, observe
 
+pytestmark = pytest.mark.pure
+
 LOGISTIC, LINEAR = sr.users()["LogisticCascade"], sr.users()["LinearCascade"]
 ATTRACTION = np.array([0.5, 0.2, 0.05, 0.6, 0.0])
 FEATURES = np.array([[1.0, 2.0, -1.0], [0.5, -1.0, 0.0], [2.0, 4.0, 1.0], [0.0, -0.5, 3.0], [1.0, 1.0, 1.0]])

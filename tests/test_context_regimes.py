@@ -12,6 +12,8 @@ from steadyrank.core.dispatch import call_forget, call_rank, call_update
 from steadyrank.learners.shared.mixed_model import MixedModel, add_sums, observe, rebuild, unobserve
 from steadyrank.learners.steady.steady_rank_linear import model_before
 
+pytestmark = pytest.mark.pure
+
 K, D, F = 30, 4, 3
 ITEMS = np.random.default_rng(7).normal(size=(K, F))
 THETA = np.array([1.0, -0.8, 0.6])

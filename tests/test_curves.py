@@ -9,6 +9,8 @@ import pytest
 
 import steadyrank as sr
 
+pytestmark = pytest.mark.pure
+
 CURVES = [
     (
         "CascadeTS",

@@ -23,6 +23,8 @@ from steadyrank.learners.median.means import (
 )
 from steadyrank.learners.median.mucbv import MUCBV
 
+pytestmark = pytest.mark.pure
+
 PLAIN = {
     "preset": "paper-exp", "reading": None, "partition": "random", "block": None, "alpha": None, "least_blocks": None,
     "calibration": "exact", "eta": None, "edge": "literal",

@@ -10,6 +10,8 @@ from steadyrank.core.contract import Problem
 from steadyrank.core.discovery import make
 from steadyrank.learners.median import gcobe
 
+pytestmark = pytest.mark.pure
+
 LENGTH = 2
 
 

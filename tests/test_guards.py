@@ -20,6 +20,8 @@ from steadyrank.learners.shared.thompson import derive_all
 from steadyrank.live import snapshot
 from test_contract import Watchful
 
+pytestmark = pytest.mark.pure
+
 K, D = 12, 3
 PLAUSIBLE, QUOTA, LIMIT = (sr.guards()[name] for name in ("Plausible", "Quota", "ClickLimit"))
 FORGETFUL = ["CascadeKLUCB", "CascadeTS", "CascadeUCB1", "CascadeUCBV", "SteadyRank", "TSCascade"]

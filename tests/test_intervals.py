@@ -5,6 +5,8 @@ from scipy import stats
 from steadyrank.comparison.intervals import half_width, student
 from steadyrank.evaluation.report.tables import aligned
 
+pytestmark = pytest.mark.pure
+
 
 def test_half_width_by_hand():
     """1, 2, 3: standard deviation 1, standard error 1/sqrt(3), 4.303 of them by Student's law with 2."""

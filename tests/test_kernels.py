@@ -9,6 +9,8 @@ from scipy import optimize, stats
 import references
 from steadyrank.core import kernels
 
+pytestmark = pytest.mark.pure
+
 values = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0, math.inf]) | st.floats(0, 1), min_size=1, max_size=30)
 
 

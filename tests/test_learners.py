@@ -21,6 +21,8 @@ from steadyrank.core.dispatch import call_rank, call_update
 from steadyrank.learners.median.selection import judge, suspend, threshold
 from steadyrank.learners.ts_cascade import sample
 
+pytestmark = pytest.mark.pure
+
 
 def mean(bits):
     return sum(bits) / len(bits)

@@ -12,6 +12,8 @@ from steadyrank.core.refusals import Refused
 from steadyrank.live.gate import CLIENT
 from steadyrank.live.outcomes import Outcomes
 
+pytestmark = pytest.mark.pure
+
 ITEMS = ["apple", "banana", "cherry", "fig", "grape"]
 
 

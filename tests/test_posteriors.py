@@ -29,6 +29,8 @@ from steadyrank.learners.shared.thompson import (
 )
 from steadyrank.learners.steady.hedge import lowest_means_allowed
 
+pytestmark = pytest.mark.pure
+
 BILLION = 10**9
 EXTREME = [(BILLION, BILLION), (0, 400), (0, 0), (5, BILLION), (BILLION, 2), (0, 3), (40, 60), (1, 1)]
 

@@ -10,6 +10,8 @@ import references
 from steadyrank.core.beta_prior import fit_prior
 from steadyrank.learners.median.calibration import calibrate, majority
 
+pytestmark = pytest.mark.pure
+
 
 def odd_block(alpha, s):
     b = math.ceil(alpha * math.log(s))

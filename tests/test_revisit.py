@@ -12,6 +12,8 @@ from steadyrank.learners.steady.regimes import CURRENT
 from steadyrank.learners.steady.revisit import COST, EVIDENCE, FROM, ITEM, KEPT, LEAST, SPENT, STEPS, TRIED, WORTH
 from steadyrank.learners.steady.steady_rank import SteadyRank
 
+pytestmark = pytest.mark.pure
+
 K, D, PRICE = 60, 3, 0.005
 TASTE = np.concatenate([[0.5, 0.45, 0.4], np.linspace(0.2, 0.02, K - 3)])
 BEST = 1 - np.prod(1 - TASTE[:D])

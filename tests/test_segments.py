@@ -9,6 +9,8 @@ from steadyrank.core.discovery import make
 from steadyrank.core.dispatch import call_rank, call_update
 from steadyrank.core.segments import SEGMENT, row, stacked
 
+pytestmark = pytest.mark.pure
+
 K, D, WINDOW = 40, 4, 10
 SEGMENTS, PLAIN = sr.learners()["SteadyRankSegments"], sr.learners()["SteadyRank"]
 ALLOWED = np.ones(K, np.bool_)

@@ -13,6 +13,8 @@ from steadyrank.core.rounds import FIRST_BOT, MAJORITY, MINORITY
 from steadyrank.users import senders as senders_of
 from steadyrank.users.senders import Senders, attracts, draw_client, group_of_client, liked_by, seen_as
 
+pytestmark = pytest.mark.pure
+
 ATTRACTION = np.linspace(0.05, 0.6, 30)
 
 

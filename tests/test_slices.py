@@ -15,6 +15,8 @@ from steadyrank.service.http import slices
 from steadyrank.service.http.board_routes import BoardIn, ItemsIn
 from steadyrank.service.http.rank_routes import BatchIn, HistoryIn, RankIn
 
+pytestmark = pytest.mark.pure
+
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text('"\\[]{},: aé\n', max_size=8),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text('"\\[{,a', max_size=4), inner, max_size=4),

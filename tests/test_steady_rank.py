@@ -56,6 +56,8 @@ from steadyrank.learners.steady.regimes import (
     rival,
 )
 
+pytestmark = pytest.mark.pure
+
 SteadyRank = sr.learners()["SteadyRank"]
 K, D = 24, 3
 CALM = np.random.default_rng(3).uniform(0.02, 0.6, K)

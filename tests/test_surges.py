@@ -17,6 +17,8 @@ from steadyrank.live.collection.pair_table import find
 from steadyrank.live.collection.surges import APART, MOST, NATS, SURE, Surges, gain, note_surge, odds_times
 from test_collection import DOCS, noted, re_ranker
 
+pytestmark = pytest.mark.pure
+
 
 def shown(ranker, bits, first=1, item=0, query=0):
     """A list of one item each, clicked or not; the slot of its pair."""

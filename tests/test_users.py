@@ -4,6 +4,8 @@ import pytest
 import steadyrank as sr
 from steadyrank.core.contract import Visit
 
+pytestmark = pytest.mark.pure
+
 CASCADE, DRIFTING = sr.users()["Cascade"], sr.users()["DriftingCascade"]
 
 

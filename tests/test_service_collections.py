@@ -14,6 +14,7 @@ import pytest
 import steadyrank as sr
 from service_tools import Clocks, Server, number_of, replayed, serving, until, wait_until
 from steadyrank.cli import main
+from steadyrank.live.collection.id_table import find_row
 from steadyrank.service.alerts.watcher import Watcher
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
@@ -148,18 +149,56 @@ async def test_answers_do_not_wait_for_who_looks_at_all_queries(url, monkeypatch
         assert (await local.ask("POST", "collections/shop/query", {"query": "query 0"}))["visits"] == 60
 
 
-async def test_a_snapshot_that_is_under_way_is_there_before_a_query_in_it_is_forgotten(url, monkeypatch):
-    slow, save = threading.Event(), worker_module.save
+def leads_to(url, query):
+    """Whether anything in the store has the id of a query, however it is written."""
+    forms = msgspec.msgpack.encode(query), struct.pack("<d", query), struct.pack("<q", query)
+    return any(form in body for body in stored(url)[1] for form in forms)
+
+
+async def test_a_snapshot_that_is_under_way_is_not_kept_once_a_query_in_it_is_forgotten(url, monkeypatch):
+    slow, save, ended = threading.Event(), worker_module.save, []
     monkeypatch.setattr(worker_module, "SNAPSHOT_EVERY", 50)
-    monkeypatch.setattr(worker_module, "save", lambda *arguments: slow.wait(60) and save(*arguments))
+    monkeypatch.setattr(worker_module, "save", lambda *given: slow.wait(60) and ended.append(save(*given)))
     async with serving(url) as local:
         await collection(local, keep_queries=True)
         await visits(local, 60)
-        forgetting = asyncio.create_task(local.ask("POST", "collections/shop/forget", {"query": "query 1"}))
-        assert not (await asyncio.wait([forgetting], timeout=1.0))[0]
+        query, _ = local.worker.boards["shop"].keys.query("query 1")
+        await local.ask("POST", "collections/shop/forget", {"query": "query 1"})
+        assert not ended
         slow.set()
-        await forgetting
+        await until(lambda: len(ended) >= 2)
+        assert ended == [True] * len(ended)
+        with contextlib.closing(open_store(url)) as store:
+            assert store.snapshots(number_of(store, "shop")) == []
+        assert not leads_to(url, query)
+        await visits(local, 30, seed=1)
+        await until(lambda: b"steadyrank snapshot" in repr(stored(url)[1]).encode())
         assert replayed(url, "shop") == local.digest("shop")
+
+
+async def test_a_worker_that_reads_late_that_a_query_was_forgotten_forgets_it(url, monkeypatch):
+    """It has learnt from the lists, and reads the event when that does not name the query any more."""
+    monkeypatch.setattr(worker_module, "SNAPSHOT_EVERY", 40)
+    async with serving(url) as local, serving(url, seed=5) as other:
+        await collection(local)
+        await visits(local, 70)
+        await other.quiet()
+        query, _ = local.worker.boards["shop"].keys.query("query 1")
+        stuck, writer = threading.Event(), other.worker.log_writer
+        hand_over = writer._hand_over
+        monkeypatch.setattr(writer, "_hand_over", lambda store: stuck.wait(60) and hand_over(store))
+        await local.ask("POST", "collections/shop/forget", {"query": "query 1"})
+        late = other.worker.boards["shop"]
+        assert find_row(late.board.learner_state.learner.queries.ids, query) >= 0
+        stuck.set()
+        await until(lambda: late.applied >= local.worker.boards["shop"].applied and late.refolding is None)
+        assert find_row(late.board.learner_state.learner.queries.ids, query) < 0
+        assert not (late.board.impressions.note == query).any()
+        assert not leads_to(url, query)
+        await visits(local, 30, seed=1)
+        for one in (local, other):
+            await one.quiet()
+        assert other.digest("shop") == local.digest("shop") == replayed(url, "shop")
 
 
 async def test_settings_that_change_what_is_learnt_fold_the_log_again(url):

@@ -103,6 +103,7 @@ class Board:
         self.described: dict[str, Known] = {}  # what is known of items, as the log says it
         self.labels = Labels()  # what the log says by now
         self.stale = False  # whether it is folded with other labels, or learns otherwise: another fold is due
+        self._outdated = False
         self.generation = config.generation()
         self._no_note: Floats = np.zeros(config.length + NOTE_EXTRA)
         self.feedback = LabelledFeedback(learner_state)
@@ -392,7 +393,11 @@ class Board:
     def compare(self) -> None:
         """See whether what the log says by now is what the board is folded with."""
         spoken = self.labels.spans != self.feedback.spans or self.labels.words != self.feedback.words
-        self.stale = spoken or self.latest.learning() != self.config.learning()
+        self.stale = spoken or self.latest.learning() != self.config.learning() or self._outdated
+
+    def outdate(self) -> None:
+        """Events that it was folded from are other ones by now: another fold is due."""
+        self._outdated = self.stale = True
 
     @property
     def ruled(self) -> RuledLists:

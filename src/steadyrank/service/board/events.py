@@ -237,6 +237,7 @@ AnyEvent: TypeAlias = Created | Configured | Deleted | OfVisitor | Forgotten | S
 _encode_into = msgspec.msgpack.Encoder().encode_into
 _decoder = msgspec.msgpack.Decoder(AnyEvent)
 _RECONFIGURING = tuple(msgspec.msgpack.encode(tag) for tag in ("configured", "labelled", "unlabelled"))
+_FORGETTING = msgspec.msgpack.encode("query")
 
 
 def encode(event: AnyEvent) -> bytes:
@@ -269,3 +270,8 @@ def forgotten(numbers: list[int]) -> bytes:
 def reconfigures(body: bytes) -> bool:
     """Whether an event, as it is stored, may change how the events before it are learnt from."""
     return body.startswith(_RECONFIGURING, 1)  # after the byte that begins the list of fields
+
+
+def forgets_query(body: bytes) -> bool:
+    """Whether an event, as it is stored, says that a query was forgotten."""
+    return body.startswith(_FORGETTING, 1)

@@ -402,25 +402,36 @@ class SqlStore:
             raise Damaged(f"snapshot {seq} is damaged: its checksum is not that of its content")
         return body
 
-    def save_snapshot(self, board: int, seq: int, body: bytes, keep: int = 2) -> bytes:
-        """Keep a snapshot, and of older ones the latest and the oldest; what is kept, the first one of this event."""
+    def save_snapshot(
+        self, board: int, seq: int, body: bytes, keep: int = 2, holds: Callable[[], bool] = lambda: True
+    ) -> bytes:
+        """Keep a snapshot, and of older ones the latest and the oldest; what is kept, the first one of this event.
+
+        Nothing is kept if it no longer `holds` once it is written.
+        """
         with self._writing([board]):
             if not self._db.read("SELECT 1 FROM boards WHERE id = ?", board):
                 return body  # deleted meanwhile
-            insert(self._db, _SNAPSHOTS, [_snapshot_row(board, seq, body)], "ON CONFLICT DO NOTHING")
+            row, without = _snapshot_row(board, seq, body), "ON CONFLICT DO NOTHING RETURNING 1"
+            if self._db.write(f"INSERT INTO {_SNAPSHOTS} VALUES (?, ?, ?, ?) {without}", *row) and not holds():
+                self._db.write("DELETE FROM snapshots WHERE board = ? AND seq = ?", board, seq)
+                return body
             for old in self.snapshots(board)[keep:-1]:
                 self._db.write("DELETE FROM snapshots WHERE board = ? AND seq = ?", board, old)
         try:
             return self.snapshot(board, seq) or body
         except Damaged:
-            self.replace_snapshot(board, seq, body)
+            self.replace_snapshot(board, seq, body, holds)
             return body
 
-    def replace_snapshot(self, board: int, seq: int, body: bytes) -> None:
-        """Put a snapshot in the place of one that cannot be read."""
+    def replace_snapshot(self, board: int, seq: int, body: bytes, holds: Callable[[], bool] = lambda: True) -> bool:
+        """Put a snapshot in the place of another one, as long as that `holds`; whether it did."""
         put = "UPDATE snapshots SET body = ?, checksum = ? WHERE board = ? AND seq = ?"
         with self._writing([board]):
+            if not holds():
+                return False
             self._db.write(put, body, _snapshot_checksum(board, seq, body), board, seq)
+        return True
 
     def edge(self, board: int, before: float, most: int) -> int:
         """The latest event before all since a time, or that has `most` others of its board after it; 0 if none is.

@@ -80,7 +80,6 @@ class BoardSession:
         self.applied = number
         self.edge = Edge(0, 0, 1)  # as of about a second ago
         self.refolding: asyncio.Task[Any] | None = None
-        self.saving: set[asyncio.Task[Any]] = set()  # snapshots under way
         self.clock = DueClock()
         self.users = 0  # requests that hold it: it does not go to sleep under them
         self.used = 0  # when it was last asked for: the how manieth time of the worker

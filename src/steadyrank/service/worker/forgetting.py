@@ -2,11 +2,18 @@
 
 In the log it is a keyed digest in every list and every answer. These events are written anew with a number by
 chance in its place, the same in all of them: folded, they lead to the same memory, and nothing leads to the query.
+
+The event that says so comes first. From then on no snapshot from before it is kept (`put_snapshot`), and those that
+there are get the other number. It is the last of the events before it to be rewritten: whoever reads it as it was
+forgets the query under both numbers, and whoever reads it rewritten finds the query nowhere in the store. A worker
+that has read the events as they were, and this one rewritten, folds the log again (`Board.outdate`).
 """
 
 import asyncio
+import contextlib
 import functools
 import types
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -18,7 +25,7 @@ from ...live.collection.id_table import ID_BITS
 from ..board import events
 from ..board.board import Board
 from ..board.events import AnyEvent
-from ..storage import SqlStore
+from ..storage import SqlStore, open_store
 from .board_session import BoardSession
 from .log_writer import POLL
 from .worker import Worker
@@ -41,12 +48,11 @@ async def forget(worker: Worker, session: BoardSession, query: int) -> Forgotten
     now = 1 + int(worker.chance.integers(2**ID_BITS - 1))
     was_known = await worker.write_event(session, events.QueryForgotten(query, now)) == "done"
     await asyncio.sleep(_OTHERS)
-    await worker.finish_snapshots(session)  # one of before would be stored with the query after those that have it
+    await asyncio.to_thread(_rename_in_snapshots, worker.url, worker.fences, session, query, now)
     changed, at, head = 0, 0, await writer.run_chore(lambda store: store.head(number % store.partitions))
     while at < head:
         at, some = await writer.run_chore(functools.partial(_rewrite, number, at, head, query, now))
         changed += some
-    await writer.run_chore(lambda store: _rename_in_snapshots(store, number, session.name, query, now))
     await worker.catch_up()
     if number not in worker.cache.by_number:
         raise Refused(404, f"no board {session.name!r}")
@@ -82,12 +88,23 @@ def renamed(event: AnyEvent, query: int, now: int) -> AnyEvent | None:
     return None if new == event else new
 
 
-def _rename_in_snapshots(store: SqlStore, number: int, name: str, query: int, now: int) -> None:
+def _rename_in_snapshots(
+    url: str, fences: Mapping[int, int] | None, session: BoardSession, query: int, now: int
+) -> None:
     """Write snapshots anew that know the query."""
-    for seq in store.snapshots(number):
-        content = store.snapshot(number, seq)
-        if content is None:  # a later one has just taken its place
-            continue
-        board = Board.restore(content, f"snapshot {seq} of board {name!r}")
-        if board.rename_query(query, now):
-            store.replace_snapshot(number, seq, snapshot.pack(*board.keep()))
+    with contextlib.closing(open_store(url, fences)) as store:
+        for seq in store.snapshots(session.number):
+            while not _renamed_in(store, session, seq, query, now):
+                continue  # another query was forgotten meanwhile
+
+
+def _renamed_in(store: SqlStore, session: BoardSession, seq: int, query: int, now: int) -> bool:
+    """Write a snapshot anew if it knows the query; False if somebody else has written it since it was read."""
+    content = store.snapshot(session.number, seq)
+    if content is None:  # a later one has just taken its place
+        return True
+    board = Board.restore(content, f"snapshot {seq} of board {session.name!r}")
+    if not board.rename_query(query, now):
+        return True
+    body = snapshot.pack(*board.keep())
+    return store.replace_snapshot(session.number, seq, body, lambda: store.snapshot(session.number, seq) == content)

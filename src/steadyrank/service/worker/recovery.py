@@ -150,8 +150,20 @@ def config_and_labels(
 
 
 def reconfigured(store: SqlStore, number: int, after: int) -> bool:
-    """Whether there are events after this one that change how those before it are learnt from."""
-    return any(events.reconfigures(entry.body) for entry in store.entries(after, store.head(), number))
+    """Whether there are events after this one that change how those before it are learnt from, or what they say."""
+    bodies = (entry.body for entry in store.entries(after, store.head(), number))
+    return any(events.reconfigures(body) or events.forgets_query(body) for body in bodies)
+
+
+def forgot_query(store: SqlStore, number: int, after: int, upto: int) -> bool:
+    """Whether events after one and up to another say that a query was forgotten."""
+    return any(events.forgets_query(entry.body) for entry in store.entries(after, upto, number))
+
+
+def is_forgetting(store: SqlStore, number: int, after: int, upto: int) -> bool:
+    """Whether events before such a one may still lead to the query: it is the last one to be rewritten."""
+    forgotten = (read_event(x) for x in store.entries(after, upto, number) if events.forgets_query(x.body))
+    return any(isinstance(event, events.QueryForgotten) and event.query != event.now for event in forgotten)
 
 
 def read_edge(store: SqlStore, number: int) -> Edge:
@@ -202,18 +214,24 @@ def _take(board: Board, entry: LogEntry) -> None:
 
 
 async def fold_again(url: str, session: BoardSession) -> Board:
-    """The board of a log that goes on growing, folded with its latest settings; complete when it returns."""
-    done = session.applied
-    store, board = await asyncio.to_thread(_begin, url, session.number, session.name, done)
-    try:
-        while done < session.applied:
-            upto = session.applied
-            entries = await asyncio.to_thread(_chunk, store, done, upto, session.number)
-            last = await asyncio.to_thread(take_all, board, entries)
-            done = last if len(entries) == _CHUNK else upto
-        return board
-    finally:
-        store.close()
+    """The board of a log that goes on growing, folded with its latest settings; complete when it returns.
+
+    When a query was forgotten meanwhile, events that were read before it may be other ones by now: then once more.
+    """
+    while True:
+        done, same = session.applied, True
+        store, board = await asyncio.to_thread(_begin, url, session.number, session.name, done)
+        try:
+            while done < session.applied and same:
+                upto = session.applied
+                entries = await asyncio.to_thread(_chunk, store, done, upto, session.number)
+                last = await asyncio.to_thread(take_all, board, entries)
+                done = last if len(entries) == _CHUNK else upto
+                same = not any(events.forgets_query(entry.body) for entry in entries)
+        finally:
+            store.close()
+        if same:
+            return board
 
 
 def _begin(url: str, number: int, name: str, upto: int) -> tuple[SqlStore, Board]:
@@ -246,14 +264,23 @@ def save(url: str, number: int, seq: int, kept: Kept, fences: Mapping[int, int] 
 
 
 def put_snapshot(store: SqlStore, number: int, seq: int, kept: Kept) -> bool:
-    """Keep a snapshot; False if another worker's of the same event differs, and can be read."""
-    body = snapshot.pack(*kept)
-    stored = store.save_snapshot(number, seq, body)
+    """Keep a snapshot; False if another worker's of the same event differs, and can be read.
+
+    It is not kept if a query was forgotten since: that query may be in it.
+    """
+    body, head = snapshot.pack(*kept), store.head(number % store.partitions)
+    if forgot_query(store, number, seq, head):
+        return True
+
+    def holds() -> bool:
+        return not forgot_query(store, number, head, store.head(number % store.partitions))
+
+    stored = store.save_snapshot(number, seq, body, holds=holds)
     if stored == body:
         return True
     try:
         Board.restore(stored, f"snapshot {seq}")
     except (ValueError, KeyError):
-        store.replace_snapshot(number, seq, body)
+        store.replace_snapshot(number, seq, body, holds)
         return True
     return False

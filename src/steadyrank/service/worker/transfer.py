@@ -29,7 +29,7 @@ from ..board.config import Config
 from ..board.events import Added, AnyEvent, Configured, Created, History, encode, forgotten
 from ..storage import Seal, SqlStore, Unavailable, open_store
 from .log_rows import read_event
-from .recovery import parking_words, rebuild, reconfigured
+from .recovery import is_forgetting, parking_words, rebuild, reconfigured
 
 FORMAT = 9  # those before were never released
 _LEAST_KEY = 16  # bytes of a key that signs
@@ -284,7 +284,8 @@ def compact(
             with store.reading():
                 since, edge = store.shortened(number), store.edge(number, before, most)
                 head = store.head(number % store.partitions)
-                board = rebuild(store, number, name, edge, head) if edge > since else None
+                later = edge > since and not is_forgetting(store, number, edge, head)
+                board = rebuild(store, number, name, edge, head) if later else None
         except Unavailable:
             raise
         except Exception as error:  # a lack of memory, too
@@ -298,7 +299,7 @@ def compact(
 
 
 def _shorten(store: SqlStore, number: int, marks: tuple[int, int, int], board: Board) -> int:
-    """Put a board in place of its events, unless settings or labels were changed after it was folded."""
+    """Put a board in place of its events, unless settings, labels or events were changed after it was folded."""
     since, edge, head = marks
     seen, body = store.head(number % store.partitions), snapshot.pack(*board.keep())
     if reconfigured(store, number, head):

@@ -97,8 +97,8 @@ class Worker:
             changes = self.adopt, self.lose, self.release, self._with_boards, self.spawn
             self.ownership = Ownership(url, int(self.chance.integers(1, 2**63)), address, *changes)
         self.replicas: Replicas | None = None  # of boards that other workers own, once it has started
-        self._fences = None if self.ownership is None else self.ownership.fences
-        self.cache = BoardCache(url, most_awake, monotonic, self.apply, self.catch_up, self.spawn, self._fences)
+        self.fences = None if self.ownership is None else self.ownership.fences
+        self.cache = BoardCache(url, most_awake, monotonic, self.apply, self.catch_up, self.spawn, self.fences)
         self.look_at_log = SharedLook(self.catch_up, self.spawn)
 
     async def start(self) -> None:
@@ -106,7 +106,7 @@ class Worker:
         if self.ownership is not None and not self.ownership.joined:
             await self.ownership.join()
             self.spawn(self.ownership.run())
-        mine = None if self._fences is None else list(self._fences)
+        mine = None if self.fences is None else list(self.fences)
         stored = await asyncio.to_thread(recover, self.url, self.cache.most, _LOADING, mine)
         self.clock.look(stored.time, *stored.latest)
         self._report_clock()
@@ -118,9 +118,9 @@ class Worker:
         self.cache.begin(stored.boards, stored.asleep, stored.parked)
         self.keys = stored.keys
         places = stored.heads, stored.partitions, self._inbox, begin, self.cut_off, self.clock
-        self.log_writer = LogWriter(self.url, *places, self._fences, self.lose)
+        self.log_writer = LogWriter(self.url, *places, self.fences, self.lose)
         self.served = set(stored.heads)
-        if self._fences is not None and (gone := self.served - self._fences.keys()):
+        if self.fences is not None and (gone := self.served - self.fences.keys()):
             self._drop(gone)  # lost while they were read
             self.log_writer.drop(gone)
         self._ticking = self.spawn(self._tick())
@@ -198,15 +198,15 @@ class Worker:
 
     def _fresh(self, fences: dict[int, int]) -> set[int]:
         """Of partitions that this worker was given, those that it still owns and does not serve yet."""
-        assert self._fences is not None
-        return {p for p, fence in fences.items() if p not in self.served and self._fences.get(p) == fence}
+        assert self.fences is not None
+        return {p for p, fence in fences.items() if p not in self.served and self.fences.get(p) == fence}
 
     async def release(self, partitions: Sequence[int]) -> dict[int, int]:
         """Serve partitions no longer, in good order: what was asked for is answered and written; their fences.
 
         Partitions that are not served at the moment stay as they are. Lists are given out meanwhile, and go on.
         """
-        assert self._fences is not None
+        assert self.fences is not None
         leaving = {partition for partition in partitions if partition in self.served}
         self.served -= leaving
         sessions = [s for number, s in self.cache.by_number.items() if number % self.partitions in leaving]
@@ -222,7 +222,7 @@ class Worker:
                 self.replicas.end_move([session.name for session in sessions], moved)
 
     async def _release(self, leaving: set[int]) -> dict[int, int]:
-        assert self._fences is not None
+        assert self.fences is not None
         try:
             end = time.monotonic() + _FINISHING
             while any(self._in_flight[partition] for partition in leaving) and time.monotonic() < end:
@@ -233,7 +233,7 @@ class Worker:
             numbers = [number for number in self.cache.numbers() if number % self.partitions in leaving]
             await self.cache.save_boards(numbers, _KEEPING)
         except Unavailable:
-            self.served |= leaving & self._fences.keys()
+            self.served |= leaving & self.fences.keys()
             raise
         try:
             await self.log_writer.drop(leaving)
@@ -241,7 +241,7 @@ class Worker:
             self.lose(leaving)
             raise
         self._drop(leaving)
-        return {partition: self._fences[partition] for partition in leaving if partition in self._fences}
+        return {partition: self.fences[partition] for partition in leaving if partition in self.fences}
 
     def lose(self, partitions: Iterable[int]) -> None:
         """Other workers own partitions: whatever was not written is theirs to be asked for."""
@@ -440,6 +440,8 @@ class Worker:
             session.note(line, outcome, line.waiting is not None or self._gave(event), self.monotonic())
             if isinstance(event, events.Resealed):
                 session.resealing = self.spawn(reseal(self.log_writer, session))
+            if isinstance(event, events.QueryForgotten) and event.query == event.now:  # rewritten before it was read
+                session.board.outdate()
         except Refused:
             self._after(session, line.seq, in_turn)
             raise
@@ -528,18 +530,11 @@ class Worker:
             self._save(session, seq, kept)
 
     def _save(self, session: BoardSession, seq: int, kept: Kept) -> None:
-        saving = self.spawn(self._snapshot(session, seq, kept))
-        session.saving.add(saving)
-        saving.add_done_callback(session.saving.discard)
-
-    async def finish_snapshots(self, session: BoardSession) -> None:
-        """Wait until what was read or copied of a board is in place: no fold and no snapshot of it is under way."""
-        while under_way := [*session.saving, *filter(None, [session.refolding])]:
-            await asyncio.wait(under_way)
+        self.spawn(self._snapshot(session, seq, kept))
 
     async def _snapshot(self, session: BoardSession, seq: int, kept: Kept) -> None:
         try:
-            if await asyncio.to_thread(save, self.url, session.number, seq, kept, self._fences):
+            if await asyncio.to_thread(save, self.url, session.number, seq, kept, self.fences):
                 return
             self.cache.divergences += 1
             log.error("divergence", extra={"fields": {"board": session.name, "event": seq}})

@@ -71,6 +71,7 @@ LONGEST = 40.0  # seconds that is waited for it
 IDLE = 1.5  # seconds in which it is seen what workers do that nobody asks
 TICK = os.sysconf("SC_CLK_TCK")
 KINDS = "any", "owner", "other"
+REST = "hot", "batch", "observe", "history", "moving"
 PARTS = (  # of a worker's processor time: the first whose pattern is found in a stack has it
     ("an answer into its socket", r"write_answer[^;]*$"),
     ("impression ids", r"impression_ids\.py"),
@@ -573,14 +574,19 @@ def measure_more(machine, count, source):
     workers = machine.workers(count, source)
     try:
         workers.put_boards(boards)
+        wanted = (options.rest or ",".join(REST)).split(",")
         for name, kind, those in (
             ("hot", "list", boards[:1]),
             ("batch", "batch", boards),
             ("observe", "observe", boards),
             ("history", "history", boards),
         ):
+            if name not in wanted:
+                continue
             before = AHEAD if kind == "batch" else options.warm
             found[name] = machine.drive(workers, those, "any", options.seconds, kind, before)
+        if "moving" not in wanted:
+            return found
         found["still"] = machine.drive(workers, boards, "any", options.seconds, settle=options.warm)
         if not options.sqlite:
             beside = threading.Timer(0.5, workers.begin_one)
@@ -620,19 +626,23 @@ def main():
     parser.add_argument("--against", help="another checkout, whose workers take turns with these")
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--pairs", action="store_true", help="pairs alone")
-    only.add_argument("--rest", action="store_true", help="all but pairs")
+    rest = ",".join(REST)
+    only.add_argument("--rest", nargs="?", const=rest, help=f"all but pairs, or some of it by name: {rest}")
     parser.add_argument(
         "--rounds", type=int, help="of one request for each board at once: processor time of one worker"
     )
     parser.add_argument("--parts", action="store_true", help="where the time of a worker goes; needs py-spy")
     parser.add_argument("--quick", action="store_true", help="1 and 2 workers, 200 pairs a second each, pairs alone")
     options = parser.parse_args()
+    if options.rest and (unknown := set(options.rest.split(",")) - set(REST)):
+        parser.error(f"--rest {options.rest}: {', '.join(sorted(unknown))} is none of {rest}")
     if options.rest and (options.rounds or options.parts or options.quick):
         parser.error("--rest measures no pairs, which --rounds, --parts and --quick are about: leave one of them out")
     if options.quick:
         options.workers, options.rate, options.pairs = "1,2", options.rate or 200.0, True
     numbers = [1] if options.sqlite else [int(number) for number in options.workers.split(",")]
-    comes = not options.pairs and not options.sqlite and not options.rounds  # one more worker, to see what that costs
+    rest_wanted = options.rest or ("" if options.pairs or options.sqlite or options.rounds else rest)
+    comes = "moving" in rest_wanted  # one more worker, to see what that costs
     of_workers, of_database, of_crowds, enough = cores_of(options, max(numbers) + comes)
     options.crowds = options.crowds or (len(of_crowds) if enough else 1)
     here = str(pathlib.Path(__file__).resolve().parent.parent / "src")
@@ -778,7 +788,9 @@ def show_more(more, numbers):
         ("observe", "observed lists a second"),
         ("history", f"past clicks a second, {PAST} in a request"),
     ):
-        rows = [more[number][name] for number in numbers]
+        rows = [more[number][name] for number in numbers if name in more[number]]
+        if not rows:
+            continue
         cells = [
             f"{number}: {row.rate:,.0f} ({row.rate / rows[0].rate:.2f}; {row.cost:,.0f} us)"
             for number, row in zip(numbers, rows, strict=True)

@@ -240,6 +240,38 @@ class Board:
         self.feedback.timeline.show(event.round, event.time)
         return number
 
+    def show_lists(self, lists: Sequence[events.ListShown]) -> bool:
+        """Apply lists, shown one after another, at once; False, with nothing done, if one of them is unusual.
+
+        One busy board has many: its owner and all copies of it apply each.
+        """
+        state, impressions = self.learner_state, self.impressions
+        sizes = {len(one.ranking) for one in lists}
+        alike = len(sizes) == 1 and 0 not in sizes and not isinstance(state, CollectionState)
+        if not alike or any(one.mixed is not None for one in lists):
+            return False
+        slots = np.array([one.ranking for one in lists], np.int64)
+        forgotten = max(impressions.forgotten, impressions.last + len(lists) - impressions.most)
+        if int(slots.max()) >= len(state.names) or min(one.base for one in lists) < forgotten:
+            return False
+        noted, space, features = any(one.note for one in lists), state.features, state.unknown
+        if space.visit_size:
+            features = np.stack([space.of_visit_then(one.features) for one in lists])
+        shown = impressions.shown_together(
+            [one.key for one in lists],
+            [one.round for one in lists],
+            [one.client for one in lists],
+            slots[:, : self.length],
+            np.stack([self._note(one) for one in lists]) if noted else self._no_note,
+            features,
+            [one.cohorts for one in lists],
+        )
+        if shown:
+            self.events += len(lists)
+            for one in lists:
+                self.feedback.timeline.show(one.round, one.time)
+        return shown
+
     def _slots_of(self, ranking: Sequence[int]) -> Ints:
         """A list by slots; of a collection, by places of the engine's order as they are told apart."""
         slots: Ints = np.array(ranking[: self.length], np.int64)

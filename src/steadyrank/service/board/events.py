@@ -7,6 +7,8 @@ Every event can come twice, or come when it has no effect any more, without harm
 simply written again.
 """
 
+import struct
+from collections.abc import Sequence
 from typing import ClassVar, TypeAlias
 
 import msgspec
@@ -235,7 +237,8 @@ _ByHand: TypeAlias = Labelled | Unlabelled | QueryForgotten | Resealed
 AnyEvent: TypeAlias = Created | Configured | Deleted | OfVisitor | Forgotten | Settled | Expired | _OfItems | _ByHand
 
 _encode_into = msgspec.msgpack.Encoder().encode_into
-_decoder = msgspec.msgpack.Decoder(AnyEvent)
+_decoder, _list_decoder = msgspec.msgpack.Decoder(AnyEvent), msgspec.msgpack.Decoder(list[AnyEvent])
+_LIST = struct.Struct(">BI")  # how MessagePack begins a list: a mark, and how long it is
 _RECONFIGURING = tuple(msgspec.msgpack.encode(tag) for tag in ("configured", "labelled", "unlabelled"))
 _FORGETTING = msgspec.msgpack.encode("query")
 
@@ -251,6 +254,12 @@ def decode(body: bytes) -> AnyEvent:
     """The event that `encode` wrote."""
     event: AnyEvent = _decoder.decode(body)
     return event
+
+
+def decode_all(bodies: Sequence[bytes]) -> list[AnyEvent]:
+    """`decode` of each, in less time."""
+    some: list[AnyEvent] = _list_decoder.decode(_LIST.pack(0xDD, len(bodies)) + b"".join(bodies))
+    return some
 
 
 def of_sender(event: AnyEvent, numbers: tuple[int, ...]) -> AnyEvent:

@@ -10,7 +10,7 @@ import contextlib
 import hmac
 import math
 import weakref
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ...core.contract import ANYONE
@@ -212,6 +212,18 @@ class BoardSession:
                 self.lists.note(number, self.board.config.client_lists, now)
         elif outcome != "duplicate":
             self.answers.note(number, self._minutely(number != ANYONE), now)
+
+    def show_lists(self, lines: Sequence[Line], own: Callable[[AnyEvent], bool], now: float) -> bool:
+        """Apply lists, at once, if none of them is unusual; whether it was done. `own`: which this worker gave."""
+        shown = [line.event for line in lines if isinstance(line.event, events.ListShown)]
+        if len(shown) < len(lines) or not self.board.show_lists(shown):
+            return False
+        self.applied = lines[-1].seq
+        for line, event in zip(lines, shown, strict=True):
+            if event.client != ANYONE:
+                self.learn_clients(line)
+                self.note(line, "", own(event), now)
+        return True
 
     def _minutely(self, named: bool) -> int:
         config = self.board.config

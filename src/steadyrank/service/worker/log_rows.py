@@ -1,6 +1,9 @@
 """A row of the log as the event that it holds; a row that cannot be read concerns its own board alone."""
 
-from ..board.events import AnyEvent, decode
+import contextlib
+from collections.abc import Sequence
+
+from ..board.events import AnyEvent, decode, decode_all
 from ..storage import LogEntry
 
 
@@ -18,6 +21,21 @@ def read_event(entry: LogEntry) -> AnyEvent:
         raise Unreadable(
             f"event {entry.seq} cannot be decoded ({_words(error)}): a newer version may have written it"
         ) from error
+
+
+def read_events(entries: Sequence[LogEntry]) -> list[AnyEvent | Unreadable]:
+    """The events of rows; of one that cannot be trusted, what is wrong with it: its board bears that."""
+    if not any(entry.damage for entry in entries):
+        with contextlib.suppress(Exception):  # which one, and why, is said of each below
+            return [*decode_all([entry.body for entry in entries])]
+    return [_event_of(entry) for entry in entries]
+
+
+def _event_of(entry: LogEntry) -> AnyEvent | Unreadable:
+    try:
+        return read_event(entry)
+    except Unreadable as error:
+        return error
 
 
 def not_applied(seq: int, error: Exception) -> Unreadable:

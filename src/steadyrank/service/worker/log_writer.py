@@ -8,17 +8,18 @@ thread, which applies it a few events at a time.
 import asyncio
 import collections
 import contextlib
+import itertools
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from ...core.refusals import Refused
 from .. import tracing
-from ..board.events import AnyEvent, Created, encode, of_sender
-from ..storage import Fenced, LogEntry, NewEntry, Numbers, Outdated, Sender, SqlStore, Unavailable, open_store
-from .log_rows import Unreadable, read_event
+from ..board.events import AnyEvent, Created, ListShown, encode, of_sender
+from ..storage import Fenced, NewEntry, Numbers, Outdated, Sender, SqlStore, Unavailable, open_store
+from .log_rows import Unreadable, read_events
 
 GATHER = 0.001  # seconds from the first event to be written until the commit begins: more of them share it
 _BUSY = 8  # events that have come by then: so many more are on their way that it is worth waiting for them
@@ -29,7 +30,8 @@ MOST_AT_ONCE = 5_000  # events in a commit
 MOST_READ = 10_000  # events of others handed over at a time, and not applied yet: after an import there may be many
 MOST_BEHIND = 200_000  # events that may wait while the store is away
 PATIENCE = 15.0  # seconds after which who waits is told that the store is away, and the thread is taken for stuck
-_APPLIED_AT_ONCE = 32  # events applied between requests
+_APPLIED_AT_ONCE = 32  # events applied between requests, each alone or as
+ALIKE_AT_ONCE = 250  # lists of one board that are applied together
 _TURN = 0.004  # seconds after which requests have their turn, in the middle of a long event as well
 _APPLYING = 20.0  # seconds after which who waits for an event to be applied is told that the log cannot be read
 
@@ -76,10 +78,15 @@ class Pending(NamedTuple):
 class Inbox:
     """Applies events a few at a time, and long ones in steps, so that requests need not wait for all of them."""
 
-    def __init__(self, apply: Callable[[Line, dict[int, Any]], Steps]) -> None:
+    def __init__(
+        self,
+        apply: Callable[[Line, dict[int, Any]], Steps],
+        apply_lists: Callable[[Iterator[Line]], tuple[int, bool]] = lambda lines: (1, False),
+    ) -> None:
         self.applied: dict[int, int] = {0: 0}  # by partition: every event up to this number was
         self.partitions = 1  # how many the store has
-        self._apply = apply
+        self._apply, self._apply_lists = apply, apply_lists
+        self._alone = 0  # so many of the first lines are applied one by one
         self._steps: Steps | None = None  # of the first line, if it was begun
         self._begun = 0  # when the first line was, in nanoseconds since 1970, if it has a trace
         self._holders = 0  # who keeps events from being begun
@@ -93,7 +100,7 @@ class Inbox:
     def reset(self, heads: Mapping[int, int], partitions: int) -> None:
         """Everything up to these events is applied, of so many partitions in all, and nothing waits."""
         self._lines.clear()
-        self._steps, self.applied, self.partitions = None, dict(heads), partitions
+        self._steps, self.applied, self.partitions, self._alone = None, dict(heads), partitions, 0
 
     def add(self, heads: Mapping[int, int]) -> None:
         """Events of more partitions come from now on; everything up to these is applied."""
@@ -110,7 +117,7 @@ class Inbox:
                 kept.append((line, made))
             elif line.waiting is not None:
                 _settle(line.waiting, None, Fenced([line.seq % self.partitions]))
-        self._lines = collections.deque(kept)
+        self._lines, self._alone = collections.deque(kept), 0
         for seq, future in self._waiting:
             if seq % self.partitions in gone:
                 _settle(future, None, Fenced([seq % self.partitions]))
@@ -153,6 +160,11 @@ class Inbox:
         for _ in range(min(len(self._lines), _APPLIED_AT_ONCE)):
             if self._holders and self._steps is None:
                 break
+            if self._steps is None and self._apply_alike():
+                if not self._lines or time.perf_counter() > end:
+                    break
+                continue
+            self._alone -= 1
             outcome = self._apply_first(end)
             if outcome is None:
                 break
@@ -172,6 +184,18 @@ class Inbox:
             self._waiting.remove((seq, future))
             if not future.done():
                 future.set_result(None)
+
+    def _apply_alike(self) -> bool:
+        """Apply the first lines together, if they are lists of one board; whether it was done."""
+        if self._alone > 0 or type(self._lines[0][0].event) is not ListShown:
+            return False
+        first = itertools.islice(self._lines, ALIKE_AT_ONCE)
+        self._alone, done = self._apply_lists(line for line, _ in first)
+        if done:
+            for _ in range(self._alone):
+                line, _ = self._lines.popleft()
+            self._alone, self.applied[line.seq % self.partitions] = 0, line.seq
+        return done
 
     def _is_applied(self, seq: int) -> bool:
         return seq <= self.applied.get(seq % self.partitions, -1)
@@ -454,8 +478,8 @@ class LogWriter:
 
     def _read(self, store: SqlStore, after: int, upto: int) -> list[Line]:
         """Events of a partition."""
-        rows = store.entries(after, upto, partition=after % self._partitions)
-        return [Line(x.seq, x.board, _event_of(x), None) for x in rows]
+        rows = list(store.entries(after, upto, partition=after % self._partitions))
+        return [Line(x.seq, x.board, event, None) for x, event in zip(rows, read_events(rows), strict=True)]
 
     def _run_chore(self, store: SqlStore, chore: Callable[[SqlStore], Any], future: asyncio.Future[Any]) -> None:
         try:
@@ -527,14 +551,6 @@ def _without_frames(error: Exception) -> Exception:
     """An error without the frames that it went through: they hold the board, and it would hold who waits for it."""
     error.__traceback__ = error.__context__ = error.__cause__ = None
     return error
-
-
-def _event_of(entry: LogEntry) -> AnyEvent | Unreadable:
-    """The event of a row, or what is wrong with it: that is for its board to bear, when its turn comes."""
-    try:
-        return read_event(entry)
-    except Unreadable as error:
-        return error
 
 
 def _settle(future: asyncio.Future[Any], result: Any, failure: BaseException | None) -> None:

@@ -14,10 +14,11 @@ A board that this worker gives away goes on as a copy until its next owner serve
 import asyncio
 import collections
 import functools
+import itertools
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,10 +26,10 @@ import numpy as np
 from ...core.refusals import Refused
 from ..board import events
 from ..board.events import AnyEvent
-from ..storage import Seal, Sender, SqlStore, Unavailable
+from ..storage import LogEntry, Seal, Sender, SqlStore, Unavailable
 from .board_session import BoardSession
-from .log_rows import Unreadable, read_event
-from .log_writer import Line, Pending
+from .log_rows import Unreadable, read_events
+from .log_writer import ALIKE_AT_ONCE, Line, Pending
 from .recovery import load
 from .store_threads import StoreThreads
 
@@ -110,6 +111,7 @@ class Replicas:
         self._second = 0
         self._loading: dict[str, asyncio.Task[Any]] = {}
         self._following: asyncio.Task[Any] | None = None
+        self._turn_ends = 0.0
         self._thread = StoreThreads("replicas", url)
 
     def find(self, name: str) -> BoardSession | None:
@@ -260,36 +262,45 @@ class Replicas:
 
     async def _apply(self, name: str, copy: _Copy, news: _News) -> None:
         """Apply what the log says, with requests in between; a copy that cannot go on with it ends."""
-        session, end = copy.session, time.perf_counter() + _APPLIED_FOR
+        session = copy.session
         if news.events is None:
             self.drop(name)
             return
-        for seq, event in news.events:
-            taken = True
-            try:
-                for _ in session.board.steps(event):
-                    if time.perf_counter() > end:
-                        await asyncio.sleep(0)
-                        end = time.perf_counter() + _APPLIED_FOR
-            except Refused:
-                taken = False  # who wrote it was told
-            except Exception as error:  # whatever it is: the owner parks the board
-                log.error("a copy cannot go on", extra={"fields": {"board": name, "event": seq, "why": str(error)}})
-                self.drop(name)
-                return
-            if taken:
-                session.note(Line(seq, session.number, event, None), "", self._gave(event), self.monotonic())
-            session.learn_clients(Line(seq, session.number, event, None))
-            session.applied = seq
-            if session.board.stale:  # it learns otherwise from here on
-                self.drop(name)
-                return
-            if time.perf_counter() > end:
-                await asyncio.sleep(0)
-                end = time.perf_counter() + _APPLIED_FOR
+        for lines in _together(session.number, news.events):
+            if len(lines) == 1 or not session.show_lists(lines, self._gave, self.monotonic()):
+                for line in lines:
+                    if not await self._apply_one(session, line):
+                        self.drop(name)
+                        return
+            await self._give_way()
         session.applied, copy.read = news.head, news.read
         if news.seals is not None:
             session.reseal(news.seals)
+
+    async def _apply_one(self, session: BoardSession, line: Line) -> bool:
+        """Apply an event; whether the copy can go on."""
+        event = line.event
+        assert not isinstance(event, Unreadable)
+        try:
+            for _ in session.board.steps(event):
+                await self._give_way()
+            session.note(line, "", self._gave(event), self.monotonic())
+        except Refused:
+            pass  # who wrote it was told
+        except Exception as error:  # whatever it is: the owner parks the board
+            fields = {"board": session.name, "event": line.seq, "why": str(error)}
+            log.error("a copy cannot go on", extra={"fields": fields})
+            return False
+        session.learn_clients(line)
+        session.applied = line.seq
+        await self._give_way()
+        return not session.board.stale  # it learns otherwise from here on
+
+    async def _give_way(self) -> None:
+        """Let requests have their turn."""
+        if time.perf_counter() > self._turn_ends:
+            await asyncio.sleep(0)
+            self._turn_ends = time.perf_counter() + _APPLIED_FOR
 
     def _end_idle(self) -> None:
         """End copies of boards that are seldom asked for by now."""
@@ -299,6 +310,14 @@ class Replicas:
                 if copy.asked < copy.least:
                     self.drop(name)
                 copy.begin_term(now, _KEPT, _SELDOM)
+
+
+def _together(board: int, fresh: Iterable[tuple[int, AnyEvent]]) -> Iterator[list[Line]]:
+    """Lists that were shown one after another in parts, anything else alone."""
+    lines = (Line(seq, board, event, None) for seq, event in fresh)
+    for are_lists, alike in itertools.groupby(lines, lambda line: type(line.event) is events.ListShown):
+        while some := list(itertools.islice(alike, ALIKE_AT_ONCE if are_lists else 1)):
+            yield some
 
 
 def _load(store: SqlStore, name: str) -> BoardSession | None:
@@ -314,6 +333,16 @@ def _kept(store: SqlStore, places: Mapping[int, int]) -> list[tuple[int, int, bo
     return [(number, after, edges.get(number, math.inf) <= after) for number, after in places.items()]
 
 
+def _events_of(entries: Sequence[LogEntry]) -> list[tuple[int, AnyEvent]]:
+    """Events by number; `Unreadable` if one of them is."""
+    fresh: list[tuple[int, AnyEvent]] = []
+    for entry, event in zip(entries, read_events(entries), strict=True):
+        if isinstance(event, Unreadable):
+            raise event
+        fresh.append((entry.seq, event))
+    return fresh
+
+
 def _read(store: SqlStore, number: int, after: int, kept: bool) -> _News:
     """What the log says of a board after an event."""
     begin = time.monotonic()
@@ -321,7 +350,7 @@ def _read(store: SqlStore, number: int, after: int, kept: bool) -> _News:
         return _News(begin, after, None, None)
     head = store.head(number % store.partitions)
     try:
-        fresh = [(entry.seq, read_event(entry)) for entry in store.entries(after, head, number)]
+        fresh = _events_of(list(store.entries(after, head, number)))
     except Unreadable as error:
         log.error("a copy cannot go on", extra={"fields": {"board": number, "why": str(error)}})
         return _News(begin, after, None, None)

@@ -5,9 +5,10 @@ import collections
 import contextlib
 import functools
 import gc
+import itertools
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,6 +32,7 @@ from .replicas import Replicas
 from .resealing import reseal
 
 SNAPSHOT_EVERY = 20_000  # events of a board; every worker takes one at the same event
+_FEWEST = 8  # lists of a board that are applied together: of fewer, each alone takes no longer
 TICK = 0.1
 MOST_AWAKE = 1_000  # boards in memory
 _LOADING = 3.0  # seconds at the start for boards that were used last; the others load when they are asked for
@@ -86,7 +88,7 @@ class Worker:
         self.ready = False
         self.exporting = asyncio.Lock()  # one board at a time: it takes a thread, and room for its log
         self.chance = np.random.default_rng() if chance is None else chance
-        self._inbox = Inbox(self._apply)
+        self._inbox = Inbox(self._apply, self._apply_lists)
         self._key = self._first_key = int(self.chance.integers(1, 2**63))
         self._tasks: set[asyncio.Task[Any]] = set()
         self.partitions = 1  # how many the store has
@@ -418,6 +420,28 @@ class Worker:
             return outcome
         return (yield from self._steps(session, line, in_turn=True))
 
+    def _apply_lists(self, lines: Iterator[Line]) -> tuple[int, bool]:
+        """Apply the first lines together, if they are lists of one board in memory: how many, and whether it was so.
+
+        If not, so many are to be applied one by one.
+        """
+        first = next(lines)
+        session = self.cache.by_number.get(first.board)
+        if session is None or not _is_list(first) or first.seq <= session.applied:
+            return 1, False
+        others = itertools.takewhile(lambda line: line.board == first.board and _is_list(line), lines)
+        most = SNAPSHOT_EVERY - session.board.events % SNAPSHOT_EVERY
+        lists = [first, *itertools.islice(others, most - 1)]
+        try:
+            done = len(lists) >= _FEWEST and session.show_lists(lists, self._gave, self.monotonic())
+        except Exception as error:  # as in `_steps`
+            log.exception("lists cannot be applied", extra={"fields": {"event": first.seq}})
+            self.cache.park_board(session.number, str(not_applied(first.seq, error)))
+            done = False
+        if done:
+            self._after(session, lists[-1].seq, in_turn=True)
+        return len(lists), done
+
     def apply(self, session: BoardSession, line: Line) -> str:
         """Apply an event to a board in memory, all of it at once."""
         return finished(self._steps(session, line))
@@ -601,6 +625,11 @@ class Worker:
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(_report)
         return task
+
+
+def _is_list(line: Line) -> bool:
+    """Whether an event is a list whose outcome nobody waits for, nor how long it took."""
+    return type(line.event) is events.ListShown and line.waiting is None and line.trace is None
 
 
 def _no_snapshot(session: BoardSession, error: BaseException) -> None:

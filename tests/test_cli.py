@@ -1,3 +1,4 @@
+import argparse
 import re
 import subprocess
 import sys
@@ -139,23 +140,36 @@ def test_bad_input_says_what_would_be_right(capsys, arguments, message):
     assert "Traceback" not in out + err
 
 
-def test_help_of_every_command(capsys):
-    for command in (
-        "simulate",
-        "reproduce",
-        "report",
-        "results",
-        "compare",
-        "profile",
-        "learners",
-        "adversaries",
-        "users",
-        "profiles",
-    ):
+def every_parser(parser, name="steadyrank"):
+    yield name, parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for one, sub in action.choices.items():
+                yield from every_parser(sub, f"{name} {one}")
+
+
+@pytest.mark.parametrize(("name", "parser"), list(every_parser(cli._parser())))
+def test_help_of_every_command_is_complete_and_names_defaults_that_mean_something(name, parser):
+    assert parser.description
+    for action in parser._actions:
+        assert action.help or isinstance(action, argparse._SubParsersAction), f"{name}: {action.dest} has no help"
+    words = " ".join(parser.format_help().split())
+    assert not re.search(r"\(default: (None|False|True|\[|==)", words)
+    assert not re.search(r"\(default:[^()]*\) \(default:", words)
+
+
+def test_help_names_defaults(capsys):
+    for arguments, words in {
+        ("serve",): ["(default: 8080)", "(default: 5,000,000)", "(default: what STEADYRANK_STORE says"],
+        ("audit",): ["(default: 1%)", "(default: 7)"],
+        ("compare",): ["(default: CascadeTS CascadeUCBV M2UCBV)", "(default: 40,000)"],
+        ("profile", "build", "yelp"): ["(default: Philadelphia)"],
+    }.items():
         with pytest.raises(SystemExit) as stop:
-            cli.main([command, "--help"])
+            cli.main([*arguments, "--help"])
         assert stop.value.code == 0
-        assert command in capsys.readouterr().out
+        out = " ".join(capsys.readouterr().out.split())
+        assert all(word in out for word in words)
 
 
 def test_a_later_learners_bad_setting_is_found_before_the_first_one_runs(capsys):

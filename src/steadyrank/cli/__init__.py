@@ -1,6 +1,5 @@
 """The command line: thin, and nothing heavy is imported before a command needs it."""
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -24,10 +23,11 @@ from . import (
     simulate,
     warm,
 )
+from .parser import Parser
 
 _COMMANDS = (
-    *(simulate, reproduce, leaderboard, compare, compare_rankers, profile),
-    *(kinds, audit, replay, history, judgments, ingest, emit, serve, keys, warm),
+    *(audit, serve, history, compare_rankers, replay, judgments, ingest, emit, keys, warm),
+    *(simulate, kinds, compare, leaderboard, reproduce, profile),
 )
 
 
@@ -54,9 +54,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code or 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="steadyrank", description="Learn rankings from clicks, some of which are false."
+def _parser() -> Parser:
+    parser = Parser(
+        prog="steadyrank",
+        description="Learn rankings from clicks, some of which are false.",
+        epilog="To begin with: `steadyrank audit clicks.csv` if you have click logs, else `steadyrank serve --demo`. "
+        "`steadyrank COMMAND --help` explains a command.",
     )
     parser.add_argument("--version", action="version", version=f"steadyrank {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -37,7 +37,6 @@ def add(commands: Any) -> None:
         "names and first values, and told in the output.",
         epilog="exit codes: 0, 2 for bad input, 3 when more is suspect than --fail-above allows. "
         "example: steadyrank audit clicks.parquet --page audit.html",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add_options(sub, several_boards=True)
     sub.add_argument(
@@ -56,7 +55,7 @@ def add(commands: Any) -> None:
         "--propensities",
         default=None,
         metavar="CHANCES",
-        help="the chance that each place is looked at, from the top, such as 1,0.6,0.4 (estimated from the log)",
+        help="the chance that each place is looked at, such as 1,0.6,0.4 (default: estimated from the log)",
     )
     sub.add_argument(
         "--counts",
@@ -64,11 +63,18 @@ def add(commands: Any) -> None:
         help="rows are events without lists, such as downloads, votes or plays: --item, --time, --client",
     )
     sub.add_argument(
-        "--recent", type=float, default=None, metavar="DAYS", help="with --counts: days of the trending list (7)"
+        "--recent",
+        type=float,
+        default=None,
+        metavar="DAYS",
+        help="with --counts: days of the trending list (default: 7)",
     )
     sub.add_argument("--json", action="store_true", help="print JSON and nothing else")
     sub.add_argument(
-        "--page", type=pathlib.Path, default=None, help="the report, one HTML page; audit.html without --json"
+        "--page",
+        type=pathlib.Path,
+        default=None,
+        help="the report, one HTML page (default: audit.html; none with --json)",
     )
     sub.add_argument("--parquet", type=pathlib.Path, default=None, metavar="FOLDER", help="write flagged rows there")
     sub.add_argument(
@@ -90,7 +96,7 @@ def add(commands: Any) -> None:
     )
     sub.add_argument("--fail-above", default=None, metavar="SHARE", help="exit code 3 if surely more is suspect")
     sub.add_argument("--on", default="local", help="where boards are audited: local, ray or ray://HOST")
-    sub.add_argument("--quiet", action="store_true", help="no progress")
+    sub.add_argument("--quiet", action="store_true", help="show no progress")
     sub.set_defaults(run=_run)
 
 

@@ -16,7 +16,6 @@ def add(commands: Any) -> None:
         help="compare your own learner with known ones",
         description="Compare the learners in a file of yours with known ones, over shares of corrupted rounds.",
         epilog="example: steadyrank compare my_learner.py --with CascadeTS TimeBlocks --profile movielens",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     sub.add_argument("file", type=pathlib.Path, help="a Python file that defines one learner or more")
     sub.add_argument(

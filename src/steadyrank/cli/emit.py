@@ -20,7 +20,6 @@ def add(commands: Any) -> None:
         "with --alerts what the service's webhook tells. The key of an admin, if the service has keys, is read from "
         "--key-file or STEADYRANK_KEY.",
         epilog="example: steadyrank emit redis://localhost/changes --board front",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add_stream(sub)
     sub.add_argument("--board", action="append", default=[], help="whose list; may be repeated (default: all boards)")

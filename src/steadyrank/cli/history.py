@@ -39,7 +39,6 @@ def add(commands: Any) -> None:
         "has no effect. A column `weight`, as `audit --clean` writes it, is the chance that a list is taken. The key "
         "of an admin, if the server has keys, is read from --key-file or STEADYRANK_KEY.",
         epilog="example: steadyrank history front export.jsonl --format ga4",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     sub.add_argument("board", metavar="BOARD", help="the board that learns")
     add_options(sub)

@@ -25,7 +25,6 @@ def add(commands: Any) -> None:
         "what is refused goes to NAME.dead with the reason. The key, with the scopes observe and feedback if the "
         "service has keys, is read from --key-file or STEADYRANK_KEY.",
         epilog="example: steadyrank ingest redis://localhost/clicks --server http://127.0.0.1:8080",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add_stream(sub)
     sub.add_argument("--group", default="steadyrank", metavar="NAME", help="readers that share the messages")

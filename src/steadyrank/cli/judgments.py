@@ -26,7 +26,6 @@ def add(commands: Any) -> None:
         "Queries are digests, unless the collection was made with keep_queries=True; those of a log are text.",
         epilog="examples: steadyrank judgments shop.steadyrank --looks 20; "
         "steadyrank judgments clicks.csv --log --query search_term",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     sub.add_argument("collection", type=pathlib.Path, help="a file that `Collection.save` wrote, or a log")
     words = (

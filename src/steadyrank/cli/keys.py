@@ -21,15 +21,24 @@ _GRACE = "1d"
 
 def add(commands: Any) -> None:
     """Add the commands."""
-    sub = command(commands, "keys", "API keys of the service", "Create, list, rotate and revoke API keys.", _keys)
-    sub.add_argument("action", choices=["create", "list", "rotate", "revoke"])
-    sub.add_argument("id", nargs="?", help="of the key to rotate or to revoke")
+    sub = command(
+        commands,
+        "keys",
+        "API keys of the service",
+        "Create, list, rotate and revoke API keys.",
+        _keys,
+        "create --scope rank",
+    )
+    sub.add_argument("action", choices=["create", "list", "rotate", "revoke"], help="what to do")
+    sub.add_argument("id", nargs="?", help="the key to rotate or to revoke, as `keys list` shows it")
     sub.add_argument(
         "--scope", action="append", default=[], help="rank, feedback, observe or admin; may be given several times"
     )
-    sub.add_argument("--board", help="a board that the key is for; without it, all")
-    sub.add_argument("--expires", metavar="TIME", help="how long the new key works, such as 90d or 12h; else always")
-    sub.add_argument("--grace", metavar="TIME", help=f"how long the old key of a rotation works ({_GRACE})")
+    sub.add_argument("--board", help="a board that the key is for (default: all)")
+    sub.add_argument(
+        "--expires", metavar="TIME", help="how long the new key works, such as 90d or 12h (default: always)"
+    )
+    sub.add_argument("--grace", metavar="TIME", help=f"how long the old key of a rotation works (default: {_GRACE})")
     command(commands, "record", "who changed what", "Print the record of who changed what, and check it.", _record)
 
 

@@ -15,8 +15,8 @@ COLUMNS = {
     "clicked": "the click: a position, an item, bits, or a flag a shown item",
     "impression": "which rows were shown together",
     "position": "the place of a shown item in its list",
-    "time": "when",
-    "client": "who",
+    "time": "when it was shown",
+    "client": "who saw it",
     "board": "on which ranked surface; each is audited on its own",
 }
 VALUE = "what came of it, such as the price paid: above 0 is an outcome"

@@ -31,9 +31,7 @@ def add(commands: Any) -> None:
 
 
 def _add_source(sources: Any, source: str, files: str) -> None:
-    one = sources.add_parser(
-        source, help=files, description=f"Reads {files}.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    one = sources.add_parser(source, help=files, description=f"Reads {files}.")
     one.add_argument("--from", dest="folder", type=pathlib.Path, required=True, help="the folder with the files")
     one.add_argument("--out", type=pathlib.Path, required=True, help="the file to write; its name ends in .json")
     if source == "yelp":

@@ -23,7 +23,6 @@ def add(commands: Any) -> None:
         "show now. Logs are read as by `steadyrank audit`. A column `weight`, as `audit --clean` writes it, is the "
         "chance that a list is taken.",
         epilog="example: steadyrank audit clicks.csv --clean clean.parquet && steadyrank replay clean.parquet",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add_options(sub)
     sub.add_argument(
@@ -32,9 +31,14 @@ def add(commands: Any) -> None:
         default=None,
         dest="learners",
         metavar="NAME",
-        help="NAME or NAME:setting=value,...; a live one; may be given several times (SteadyRank, CascadeTS)",
+        help="NAME or NAME:setting=value,...; a live one; may be repeated (default: SteadyRank, CascadeTS)",
     )
-    sub.add_argument("--length", type=int, default=None, help="places of a list (those of the longest looked at)")
+    sub.add_argument(
+        "--length",
+        type=int,
+        default=None,
+        help="places of a list (default: those of the longest list that was looked at)",
+    )
     sub.add_argument("--seed", type=int, default=0, help="of the learners' chance, and of weights")
     sub.add_argument("--save", default=None, metavar="FILE", help="keep the learner, one alone, for `Ranker.load`")
     sub.add_argument("--json", action="store_true", help="print JSON and nothing else")

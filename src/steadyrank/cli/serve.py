@@ -18,24 +18,33 @@ if TYPE_CHECKING:
 _STORE = "sqlite:///steadyrank.db"
 _WEBHOOK = "STEADYRANK_WEBHOOK"
 _SECRET = "STEADYRANK_WEBHOOK_SECRET"
+_KEEP_DAYS = "events older than this are replaced by a snapshot"
+_KEEP_EVENTS = "the most events of a board; older ones are replaced by a snapshot"
 _SET = "STEADYRANK_STORE"  # a store in the environment keeps its password out of lists of processes
 
 
 def add(commands: Any) -> None:
     """Add the commands of the service."""
-    sub = command(commands, "serve", "rank over HTTP", "Serve the boards of a store over HTTP.", _serve)
+    long = "Serve the boards of a store over HTTP, with a dashboard at the same address."
+    sub = command(commands, "serve", "rank over HTTP", long, _serve, "--store sqlite:///boards.db")
     sub.add_argument(
         "--host", default="127.0.0.1", help="address to listen on; others than this machine need API keys"
     )
-    sub.add_argument("--port", type=int, default=8080)
-    sub.add_argument("--keep-days", type=float, default=90.0, help="events older than this become a snapshot")
-    sub.add_argument("--keep-events", type=int, default=5_000_000, help="events of a board kept at most")
+    sub.add_argument("--port", type=int, default=8080, help="port to listen on")
+    sub.add_argument("--keep-days", type=float, default=90.0, metavar="DAYS", help=_KEEP_DAYS)
+    sub.add_argument("--keep-events", type=int, default=5_000_000, metavar="EVENTS", help=_KEEP_EVENTS)
     sub.add_argument(
-        "--awake-boards", type=int, default=1_000, metavar="MOST", help="boards in memory; the least used ones sleep"
+        "--awake-boards",
+        type=int,
+        default=1_000,
+        metavar="BOARDS",
+        help="boards in memory; the least used ones sleep",
     )
     for name, default in Limits()._asdict().items():
-        flag, words = f"--{name.replace('_', '-')}", f"{MEANINGS[name][0]} ({default:,})"
-        sub.add_argument(flag, type=type(default), default=default, metavar="MOST", help=words)
+        unit = name.rpartition("_")[2].upper()
+        sub.add_argument(
+            f"--{name.replace('_', '-')}", type=type(default), default=default, metavar=unit, help=MEANINGS[name][0]
+        )
     sub.add_argument("--webhook", metavar="URL", help=f"where alerts are sent (default: what {_WEBHOOK} says)")
     sub.add_argument(
         "--webhook-secret-file",
@@ -47,40 +56,70 @@ def add(commands: Any) -> None:
         "--demo", action="store_true", help="a board with simulated users and attacks, in a store that is thrown away"
     )
     sub.add_argument(
-        "--demo-attack-after", type=float, metavar="SECONDS", help="honest users before each attack of the demo (60)"
+        "--demo-attack-after",
+        type=float,
+        metavar="SECONDS",
+        help="honest users before each attack of the demo (default: 60)",
     )
     command(commands, "boards", "boards of a store", "List the boards of a store.", _boards)
-    sub = command(commands, "export", "a board with its log to a file", "Write a board with its log.", _export)
-    sub.add_argument("board")
+    sub = command(
+        commands,
+        "export",
+        "a board with its log to a file",
+        "Write a board with its log.",
+        _export,
+        "front --out front.jsonl",
+    )
+    sub.add_argument("board", help="its name")
     sub.add_argument("--out", required=True, type=pathlib.Path, help="file to write")
     sub.add_argument("--with-secret", action="store_true", help="impression ids given out go on being valid")
     sub.add_argument("--key-file", type=pathlib.Path, metavar="FILE", help="holds a key that signs the file")
-    sub = command(commands, "import", "a board from a file", "Make a board of a file that `export` wrote.", _import)
-    sub.add_argument("file", type=pathlib.Path)
-    sub.add_argument("--as", dest="name", help="name of a copy, which has a secret of its own; else the name it had")
+    sub = command(
+        commands,
+        "import",
+        "a board from a file",
+        "Make a board of a file that `export` wrote.",
+        _import,
+        "front.jsonl",
+    )
+    sub.add_argument("file", type=pathlib.Path, help="a file that `export` wrote")
+    sub.add_argument(
+        "--as",
+        dest="name",
+        metavar="NAME",
+        help="name of a copy, which has a secret of its own; else the name it had",
+    )
     words = "holds the key: a file that is not signed with it is refused"
     sub.add_argument("--key-file", type=pathlib.Path, metavar="FILE", help=words)
     sub.add_argument(
         "--board-bytes",
         type=int,
         default=Limits().board_bytes,
-        metavar="MOST",
+        metavar="BYTES",
         help="memory of a board, as the servers have it; one that would need more is refused",
     )
-    sub = command(commands, "compact", "shorten logs", "Put snapshots in place of the oldest events.", _compact)
-    sub.add_argument("--keep-days", type=float, default=90.0)
-    sub.add_argument("--keep-events", type=int, default=5_000_000)
+    sub = command(
+        commands,
+        "compact",
+        "shorten logs",
+        "Put snapshots in place of the oldest events.",
+        _compact,
+        "--keep-days 30",
+    )
+    sub.add_argument("--keep-days", type=float, default=90.0, metavar="DAYS", help=_KEEP_DAYS)
+    sub.add_argument("--keep-events", type=int, default=5_000_000, metavar="EVENTS", help=_KEEP_EVENTS)
     words = "what time it is (default: by the clock of the database, or of this machine)"
     sub.add_argument("--now", type=float, metavar="SECONDS_SINCE_1970", help=words)
     words = "numbers with commas: boards of these partitions of a PostgreSQL alone, as each worker does with its own"
     sub.add_argument("--partitions", metavar="NUMBERS", help=words)
 
 
-def command(commands: Any, name: str, short: str, long: str, run: Any) -> Any:
+def command(commands: Any, name: str, short: str, long: str, run: Any, example: str = "") -> Any:
     """A command that works on a store."""
-    sub = commands.add_parser(name, help=short, description=long)
+    epilog = f"example: steadyrank {name} {example}" if example else None
+    sub = commands.add_parser(name, help=short, description=long, epilog=epilog)
     words = f"sqlite:///PATH or postgresql://... (default: what {_SET} says, or {_STORE})"
-    sub.add_argument("--store", dest="given", help=words)
+    sub.add_argument("--store", dest="given", metavar="STORE", help=words)
     sub.set_defaults(run=_with_extra(run))
     return sub
 

@@ -17,7 +17,6 @@ def add(commands: Any) -> None:
         description="Run learners against simulated users and an adversary; print their regret.",
         epilog="example: steadyrank simulate SteadyRank CascadeTS MUCBV:preset=small-block,corruption=0 "
         "--profile synthetic-spread --adversary PrefixFlip --budget 10%",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     sub.add_argument(
         "learner",

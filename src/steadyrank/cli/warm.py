@@ -16,14 +16,17 @@ def add(commands: Any) -> None:
         description="Compile learners, for simulation and for live ranking, and keep the code for later processes. "
         "It takes half a minute to a minute a learner; what is there already is not made again.",
         epilog="example: steadyrank warm SteadyRank --adversary FakeUser --guard ClientTrust",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     sub.add_argument("learner", nargs="*", default=_USUAL, help="names; `steadyrank learners` lists them")
     sub.add_argument(
-        "--adversary", nargs="+", default=["Honest", "PrefixFlip"], metavar="NAME", help="in simulations"
+        "--adversary",
+        nargs="+",
+        default=["Honest", "PrefixFlip"],
+        metavar="NAME",
+        help="whom learners meet in simulations",
     )
-    sub.add_argument("--users", default="Cascade", help="in simulations")
-    sub.add_argument("--guard", default="Anyone", help="in simulations")
+    sub.add_argument("--users", default="Cascade", help="who clicks in simulations")
+    sub.add_argument("--guard", default="Anyone", help="whose clicks count in simulations")
     sub.add_argument("--workers", type=int, default=None, help="processes (default: one a core)")
     sub.set_defaults(run=_run)
 

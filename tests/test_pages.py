@@ -129,7 +129,7 @@ NOT_FROM_EVIDENCE = {
             "| world | goal `click` | goal `value` | more than by clicks, % | more than in time, % |",
             "bench/outcomes.py",
         ),
-        ("| profile | world | goal `click` | goal `value` |", "bench/outcomes.py"),
+        ("| world | goal `click` | goal `value` |", "bench/outcomes.py"),
     ],
     "performance.md": [
         (
@@ -139,7 +139,7 @@ NOT_FROM_EVIDENCE = {
         ),
         ("| learner | seconds |", "timing: bench/speed.py"),
         ("| learner | 500 items | 5,000 | 50,000 | ratio | bytes an item |", "timing: bench/scaling.py"),
-        ("| items | `CascadeTS` | before there were groups | `SteadyRank` | before |", "timing: bench/draws.py"),
+        ("| items | `CascadeTS` | `SteadyRank` |", "timing: bench/draws.py"),
         ("| | 500 | 5,000 | 50,000 | 1,000,000 | ratio | start | bytes unseen |", "timing: bench/scaling.py"),
         (
             "| tool | rounds/s | ours / theirs | rank p50, p99 | feedback p50, p99 "
@@ -227,10 +227,10 @@ NOT_FROM_EVIDENCE = {
         ("| setting | default | what |", "no measurement: settings"),
     ],
     "workers-measured.md": [
-        ("| asked | workers | before | now | times less, of each turn |", "timing: bench/workers.py"),
-        ("| store | asked | before | now | times less, of each turn |", "timing: bench/workers.py"),
+        ("| asked | workers | a pair | turns |", "timing: bench/workers.py"),
         ("| pairs a second | 1 worker | 2 | 4 | 8 |", "timing: bench/workers.py"),
         ("| | 1 worker | 8 workers |", "timing: bench/workers.py"),
+        ("| what | found | how |", "tests/test_owners.py, bench/workers.py"),
         ("| | figure | where it is from |", "timing: bench/workers.py"),
     ],
 }

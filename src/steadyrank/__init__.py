@@ -1,4 +1,6 @@
-"""Rankings that click fraud cannot move: learners for cascade feedback, a compiled simulator, a laboratory.
+"""Learn good rankings from clicks, even when bots send some of them.
+
+Learners for cascade feedback, a compiled simulator, a laboratory, a ranking service and an audit.
 
 Nothing heavy is imported before it is used: `import steadyrank` loads neither numba nor numpy.
 """

@@ -70,7 +70,7 @@ def describe() -> dict[str, Any]:
         "info": {
             "title": "steadyrank",
             "version": __version__,
-            "description": "Rankings that click fraud cannot move.",
+            "description": "Learn good rankings from clicks, even when bots send some of them.",
         },
         "paths": paths,
         "components": {

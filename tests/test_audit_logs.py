@@ -1,5 +1,8 @@
 import gzip
 import json
+import os
+import subprocess
+import sys
 
 import audit_power
 import numpy as np
@@ -15,6 +18,7 @@ from steadyrank.audit.show.audit_page import page
 from steadyrank.cli import main
 from steadyrank.click_logs import files
 from steadyrank.click_logs.click_log import read
+from steadyrank.core.compiling.jit import cache_root
 
 N, K, D = 3_000, 20, 5
 ATTRACTION = np.linspace(0.5, 0.02, K)
@@ -292,6 +296,21 @@ def test_files_that_are_no_logs_are_refused(tmp_path):
         sr.audit(PLAIN, first_position=7)
     with pytest.raises(ValueError, match="on must be local, ray"):
         sr.audit(PLAIN, on="mars")
+
+
+@pytest.mark.slow  # Ray takes seconds to start
+def test_boards_on_ray_say_the_same(tmp_path):
+    """More boards than Ray is given at once."""
+    n = 2 * os.cpu_count() + 2
+    pl.concat([PLAIN.with_columns(board=pl.lit(k)) for k in range(n)]).write_parquet(tmp_path / "log.parquet")
+    own = {"HOME": tmp_path, "RAY_TMPDIR": f"/tmp/ray-{os.getpid()}", "STEADYRANK_CACHE": cache_root()}
+    quiet = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+    command = [sys.executable, "-m", "steadyrank.cli", "audit", tmp_path / "log.parquet", "--json", "--on"]
+    how = {"env": {**os.environ, **own, **quiet}, "capture_output": True, "text": True, "timeout": 300}
+    local, ray = (subprocess.run([*command, on], **how) for on in ("local", "ray"))
+    assert local.returncode == ray.returncode == 0, ray.stderr
+    assert len(json.loads(local.stdout)["boards"]) == n
+    assert ray.stdout == local.stdout
 
 
 def test_an_audit_says_when_what_and_how_surely():

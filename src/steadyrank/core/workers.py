@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
 _TURN = 0.0005  # seconds: while one thread compiles, the others wait no longer for what they do in Python
+_AHEAD = 2  # tasks that Ray is given for each of its processors
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -80,7 +81,10 @@ def _local(
 def _ray(
     function: Callable[[J, Callable[[], None]], R], jobs: Iterable[J], address: str | None
 ) -> Generator[tuple[J, R], None, None]:
-    """One task a job. On a cluster the nodes receive this package and need its dependencies only."""
+    """One task a job. On a cluster the nodes receive this package and need its dependencies only.
+
+    Ray holds what tasks are given in memory, so few wait at a time; those that wait tell it to add nodes.
+    """
     import ray
 
     package = str(pathlib.Path(__file__).parents[1])
@@ -88,8 +92,14 @@ def _ray(
     ray.init(**options, runtime_env={"py_modules": [package]} if address else None, log_to_driver=False)
     try:
         task: Any = ray.remote(num_cpus=1)(_in_task).remote
-        waiting = {task(function, job): job for job in jobs}
-        while waiting:
+        waiting: dict[Any, J] = {}
+        left = iter(jobs)
+        while True:
+            room = _AHEAD * max(int(ray.cluster_resources().get("CPU", 1)), 1)
+            while len(waiting) < room and (job := next(left, None)) is not None:
+                waiting[task(function, job)] = job
+            if not waiting:
+                return
             done, _ = ray.wait(list(waiting))
             for reference in done:
                 yield waiting.pop(reference), ray.get(reference)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from audit_counts import told
+from measures import share_of
 from planted_logs import BOTS, Array, Log, attacked, honest, world
 
 import steadyrank as sr
@@ -85,7 +85,7 @@ def main() -> None:
             blamed += sum(one.blamed for one in outcomes)
             if bots:
                 by_self = sum(one.bots for one in outcomes) / bots / options.logs
-                hits = told(sum(one.found for one in outcomes), options.logs)
+                hits = share_of(sum(one.found for one in outcomes), options.logs)
                 print(f"{bots} bots of {VISITS} visits, {kind}: {hits}; {by_self:.0%} named by themselves")
     print(f"honest networks named: {blamed:,} of {judged:,}")
 

@@ -8,12 +8,12 @@ item in 3 to 36 hours, by 15 or 300 bots.
 """
 
 import argparse
-import math
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 from event_logs import BOTS, NEWCOMERS, Events, attacked, month
+from measures import overlap, rows_between, share_of
 
 import steadyrank as sr
 
@@ -35,15 +35,12 @@ class Outcome(NamedTuple):
 def judge(log: Events, clients: bool) -> Outcome:
     """Audit a log and compare."""
     found = sr.audit_counts(log.frame(clients))
-    truth = np.zeros(log.item.size, np.bool_)
+    n = log.item.size
     false = np.flatnonzero(log.false)
-    if false.size:
-        truth[false[0] : false[-1] + 1] = True
+    truth = rows_between(false[0], false[-1] + 1, n) if false.size else np.zeros(n, np.bool_)
     overlaps, named = [0.0], False
     for part in found.intervals:
-        told = np.zeros(log.item.size, np.bool_)
-        told[part.start_row : part.end_row] = True
-        overlaps.append(np.count_nonzero(told & truth) / np.count_nonzero(told | truth))
+        overlaps.append(overlap(rows_between(part.start_row, part.end_row, n), truth))
         named |= overlaps[-1] >= 0.5 and log.target in [item["item"] for item in part.items[:FIRST_NAMED]]
     senders = {sender.client for sender in found.clients}
     bots = {client for client in senders if BOTS <= client < NEWCOMERS}
@@ -57,15 +54,7 @@ def judge(log: Events, clients: bool) -> Outcome:
     )  # fmt: skip
 
 
-def told(hits: int, of: int) -> str:
-    """A count with its interval."""
-    z, p = 1.96, hits / of
-    middle, wide = p + z * z / (2 * of), z * math.sqrt(p * (1.0 - p) / of + z * z / (4 * of * of))
-    low, high = ((middle + sign * wide) / (1.0 + z * z / of) for sign in (-1, 1))
-    return f"{hits} of {of} ({100 * low:.1f} to {100 * high:.1f} %)"
-
-
-def run(months: int, bursts: int, share: float, clients: bool, featured: bool, first: int = FIRST_SEED) -> None:
+def run(months: int, bursts: int, share: float, clients: bool, featured: bool, first: int) -> None:
     """Print what was found."""
     honest = [
         judge(month(np.random.default_rng([9, first + seed]), featured=featured), clients) for seed in range(months)
@@ -76,14 +65,16 @@ def run(months: int, bursts: int, share: float, clients: bool, featured: bool, f
         log = month(rng, featured=featured)
         attacks.append(judge(attacked(log, rng, share, int(rng.choice([15, 300])), rng.uniform(3.0, 36.0)), clients))
     if honest:
-        print(f"honest months blamed: {told(sum(one.blamed for one in honest), months)}")
+        print(f"honest months blamed: {share_of(sum(one.blamed for one in honest), months)}")
         print(f"honest senders named in them: {sum(one.honest_senders for one in honest)}")
     if attacks:
-        print(f"bursts of {share:.0%} found: {told(sum(one.found for one in attacks), bursts)}")
-        print(f"with the item among the first two: {told(sum(one.named for one in attacks), bursts)}")
+        print(f"bursts of {share:.0%} found: {share_of(sum(one.found for one in attacks), bursts)}")
+        print(f"with the item among the first two: {share_of(sum(one.named for one in attacks), bursts)}")
         print(f"bots named: {np.mean([one.bots for one in attacks]):.0%}")
         print(f"honest senders named: {sum(one.honest_senders for one in attacks)}")
-        print(f"true count within the clean count's interval: {told(sum(one.covered for one in attacks), bursts)}")
+        print(
+            f"true count within the clean count's interval: {share_of(sum(one.covered for one in attacks), bursts)}"
+        )
 
 
 def main() -> None:
@@ -91,10 +82,14 @@ def main() -> None:
     parser.add_argument("--months", type=int, default=20, help="honest months (20)")
     parser.add_argument("--bursts", type=int, default=10, help="months with a burst (10)")
     parser.add_argument("--share", type=float, default=0.03, help="of a month's events that a burst has (0.03)")
+    parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     parser.add_argument("--without-clients", action="store_true", help="do not say who")
     parser.add_argument("--without-front-page", action="store_true", help="months without an item on a front page")
     options = parser.parse_args()
-    run(options.months, options.bursts, options.share, not options.without_clients, not options.without_front_page)
+    run(
+        options.months, options.bursts, options.share, not options.without_clients, not options.without_front_page,
+        options.first_seed,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

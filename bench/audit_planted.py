@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import audit_baselines
 import numpy as np
+from measures import overlap
 from planted_logs import DAY, START, Log, World, attacked, honest, joined, open_bandit, resampled, targets_of, world
 
 import steadyrank as sr
@@ -42,14 +43,13 @@ def judge(group: str, name: str, log: Log, targets: set[int]) -> Outcome:
     flags = np.zeros(log.time.size, np.bool_)
     for part in found.intervals:
         flags[part.start_row : part.end_row] = True
-    either = np.count_nonzero(flags | log.false)
     named = {one.client for one in found.clients}
     bots = set(np.unique(log.client[log.false]).tolist())
     everybody = set(np.unique(log.client).tolist())
     told = {item["item"] for board in found.boards for item in board.client_items}
     told |= {item["item"] for part in found.intervals for item in part.items}
     return Outcome(
-        group, name, np.count_nonzero(flags & log.false) / either if either else 1.0, bool(found.intervals),
+        group, name, overlap(flags, log.false), bool(found.intervals),
         len(named & bots) / max(len(bots), 1), len(named - bots), len(everybody - bots),
         bool(targets) and targets <= told, _others(log, bots),
     )  # fmt: skip
@@ -58,9 +58,7 @@ def judge(group: str, name: str, log: Log, targets: set[int]) -> Outcome:
 def _others(log: Log, bots: set[int]) -> dict[str, tuple[float, int]]:
     """What the baselines find."""
     flags = audit_baselines.cusum(log)
-    either = np.count_nonzero(flags | log.false)
-    overlap = np.count_nonzero(flags & log.false) / either if either else 1.0
-    found: dict[str, tuple[float, int]] = {"CUSUM": (float(overlap >= OVERLAP), int(flags.any()))}
+    found: dict[str, tuple[float, int]] = {"CUSUM": (float(overlap(flags, log.false) >= OVERLAP), int(flags.any()))}
     for name, named in (("rate limit", audit_baselines.rate_limit(log)), ("forest", audit_baselines.forest(log))):
         if named is not None:
             found[name] = len(named & bots) / max(len(bots), 1), len(named - bots)

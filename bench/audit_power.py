@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from audit_baselines import FOREST, flags_of
+from measures import overlap
 
 from steadyrank import profile
 from steadyrank.audit.detect.findings import BoardInspection, BoardTask
@@ -120,16 +121,10 @@ def play(case: Case, pulse: Callable[[], None]) -> CaseResult:
     for part in found:
         flags[part.start : part.end] = True
     others = {
-        name: (_overlap(told, truth), bool(told.any()))
+        name: (overlap(told, truth), bool(told.any()))
         for name, told in _simple(impressions, truth, case.seed).items()
     }
-    return CaseResult(case, _overlap(flags, truth), len(found), others)
-
-
-def _overlap(told: Bools, truth: Bools) -> float:
-    """Both over either."""
-    either = int(np.count_nonzero(told | truth))
-    return int(np.count_nonzero(told & truth)) / either if either else 1.0
+    return CaseResult(case, overlap(flags, truth), len(found), others)
 
 
 def _simple(impressions: Impressions, truth: Bools, seed: int) -> dict[str, Bools]:
@@ -159,9 +154,9 @@ def power(seeds: int, *, on: str = "local", progress: Callable[[int, int], None]
 def found_by_share(results: list[CaseResult]) -> dict[str, list[tuple[float, float]]]:
     """For each attack and world: shares of false impressions, and of logs in which nine tenths of it overlap."""
     groups: dict[str, dict[float, list[bool]]] = defaultdict(lambda: defaultdict(list))
-    for case, overlap, _, _ in results:
+    for case, both, _, _ in results:
         if case.share:
-            groups[f"{case.attack}, {case.world}"][case.share].append(overlap >= OVERLAP)
+            groups[f"{case.attack}, {case.world}"][case.share].append(both >= OVERLAP)
     return {
         name: [(share, sum(hits) / len(hits)) for share, hits in sorted(by.items())]
         for name, by in sorted(groups.items())

@@ -15,7 +15,6 @@ import dataclasses
 import gzip
 import hashlib
 import json
-import math
 import os
 import pathlib
 import re
@@ -29,7 +28,9 @@ import audit_counts
 import numpy as np
 import polars as pl
 from event_logs import Events
+from measures import overlap, rows_between, share_of
 from planted_logs import BOTS, Array, Log, joined
+from planted_logs import open_bandit as open_bandit_log
 
 import steadyrank as sr
 
@@ -106,16 +107,8 @@ def tiangong(folder: pathlib.Path) -> RealLog:
 
 def open_bandit(folder: pathlib.Path, policy: str) -> RealLog:
     """A sample of the Open Bandit Dataset: an item a row, with its place. Its clients are made up."""
-    frame = pl.read_csv(folder / "obd" / f"{policy}_all.csv", try_parse_dates=True)
-    time = frame["timestamp"].dt.epoch("us").to_numpy() / 1e6
-    n = frame.height
-    clients = np.random.default_rng(0).integers(0, MADE_UP, n)
-    log = Log(
-        frame["item_id"].to_numpy()[:, None], frame["click"].to_numpy().astype(np.bool_)[:, None], time, clients,
-        np.zeros(n, np.bool_), frame["position"].to_numpy() - 1,
-    )  # fmt: skip
-    order = np.argsort(log.time, kind="stable")
-    return RealLog(log.chosen(order), timed=True, clients=False)
+    log = open_bandit_log(folder / "obd" / f"{policy}_all.csv", MADE_UP, np.random.default_rng(0))
+    return RealLog(log.chosen(np.argsort(log.time, kind="stable")), timed=True, clients=False)
 
 
 def naver_clicks(folder: pathlib.Path) -> Events:
@@ -160,15 +153,17 @@ def counts_table(folder: pathlib.Path, first: int, seeds: int) -> str:
         found = sr.audit_counts(log.frame(clients))
         told = f"{len(found.intervals)} suspect intervals, {found.n_clients} senders named"
         lines.append([senders, "as it is", told, "", "", ""])
-        for share_of in (0.01, 0.03, 0.10):
+        for size in (0.01, 0.03, 0.10):
             of = [
-                audit_counts.judge(planted_clicks(log, share_of, np.random.default_rng([45, seed])), clients)
+                audit_counts.judge(planted_clicks(log, size, np.random.default_rng([45, seed])), clients)
                 for seed in range(first, first + seeds)
             ]
-            hits, covered = (share(sum(getattr(one, name) for one in of), seeds) for name in ("named", "covered"))
+            hits, covered = (
+                share_of(sum(getattr(one, name) for one in of), seeds, 0) for name in ("named", "covered")
+            )
             bots = f"{np.mean([one.bots for one in of]):.0%}" if clients else ""
             honest = str(sum(one.honest_senders for one in of)) if clients else ""
-            lines.append([senders, f"{share_of:.0%}", hits, covered, bots, honest])
+            lines.append([senders, f"{size:.0%}", hits, covered, bots, honest])
     head = ("senders", "burst", "found, with the result", "clean count holds the true one", "its bots named")
     return _table((*head, "honest senders named"), lines)
 
@@ -258,16 +253,12 @@ def judge(log: Log, real: RealLog, clients: bool, item: int = -1) -> dict[str, A
     found = sr.audit(frame_of(log, real.timed, clients))
     n = log.time.size
     false = np.flatnonzero(log.false)
-    truth = np.zeros(n, np.bool_)
-    if false.size:
-        truth[false[0] : false[-1] + 1] = True
-    overlap, named = 0.0, False
+    truth = rows_between(false[0], false[-1] + 1, n) if false.size else np.zeros(n, np.bool_)
+    most, named = 0.0, False
     for part in found.intervals:
-        told = np.zeros(n, np.bool_)
-        told[part.start_row : part.end_row] = True
-        both = np.count_nonzero(told & truth) / np.count_nonzero(told | truth)
-        if both > overlap:
-            overlap, named = both, item in [one["item"] for one in part.items[:FIRST_NAMED]]
+        both = overlap(rows_between(part.start_row, part.end_row, n), truth)
+        if both > most:
+            most, named = both, item in [one["item"] for one in part.items[:FIRST_NAMED]]
     bots = set(np.unique(log.client[log.false]).tolist())
     people = set(np.unique(log.client[~log.false]).tolist())
     names = {one.client for one in found.clients}
@@ -275,7 +266,7 @@ def judge(log: Log, real: RealLog, clients: bool, item: int = -1) -> dict[str, A
         raise ValueError(f"the audit lists {len(names):,} of {found.n_clients:,} clients that it names: raise LISTED")
     pushed = [one["item"] for board in found.boards for one in board.client_items[:FIRST_NAMED]]
     return {
-        "impressions": n, "intervals": len(found.intervals), "overlap": overlap, "item": named,
+        "impressions": n, "intervals": len(found.intervals), "overlap": most, "item": named,
         "elsewhere": sum(not truth[part.start_row : part.end_row].any() for part in found.intervals),
         "changes": collections.Counter(change.kind for change in found.changes), "clients": found.n_clients,
         "bots": len(bots), "bots_named": len(names & bots), "people": len(people) if clients else 0,
@@ -290,9 +281,8 @@ def _baselines(log: Log, truth: Array, bots: set[int], timed: bool) -> dict[str,
     Without times there is no limit an hour, and without scikit-learn no forest.
     """
     flags = audit_baselines.cusum(log)
-    either = np.count_nonzero(flags | truth)
     found: dict[str, Any] = {
-        "CUSUM": {"overlap": np.count_nonzero(flags & truth) / either if either else 0.0, "alarm": bool(flags.any())}
+        "CUSUM": {"overlap": overlap(flags, truth) if truth.any() else 0.0, "alarm": bool(flags.any())}
     }
     limited = audit_baselines.rate_limit(log) if timed else None
     for name, named in (("rate limit", limited), ("forest", audit_baselines.forest(log))):
@@ -338,18 +328,10 @@ def digest() -> str:
     """Of the sources that results depend on."""
     files = sorted(path for name in ("audit/detect", "click_logs") for path in (SOURCES / name).rglob("*.py"))
     files += [SOURCES / "core" / name for name in ("item_evidence.py", "beta_prior.py")]
-    files += [ROOT / "bench" / name for name in ("real_logs.py", "planted_logs.py", "audit_baselines.py")]
+    files += [
+        ROOT / "bench" / name for name in ("real_logs.py", "planted_logs.py", "audit_baselines.py", "measures.py")
+    ]
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
-
-
-def share(hits: int, of: int) -> str:
-    """A share with its interval of 95 % (Wilson 1927)."""
-    if of == 0:
-        return ""
-    z2, p = 1.96**2, hits / of
-    middle, half = p + z2 / (2 * of), math.sqrt(z2 * (p * (1 - p) / of + z2 / (4 * of * of)))
-    low, high = ((middle + sign * half) / (1 + z2 / of) for sign in (-1, 1))
-    return f"{hits:,} of {of:,} ({100 * max(low, 0.0):.0f} to {100 * min(high, 1.0):.0f} %)"
 
 
 def found(result: dict[str, Any]) -> bool:
@@ -371,7 +353,7 @@ def tables(results: dict[Job, dict[str, Any]]) -> str:
     ]
     planted_in = {kind: [log for log in logs if groups[log, kind]] for kind in PLANTINGS}
     bursts = [
-        [log, kind.removeprefix("burst "), share(sum(map(found, of)), len(of))]
+        [log, kind.removeprefix("burst "), share_of(sum(map(found, of)), len(of), 0)]
         + [str(sum(one["elsewhere"] for one in of)), *_simple(of, bursts=True)]
         for kind in PLANTINGS
         if PLANTINGS[kind].when == "burst"
@@ -379,8 +361,8 @@ def tables(results: dict[Job, dict[str, Any]]) -> str:
         for of in (groups[log, kind],)
     ]
     spread = [
-        [log, kind, share(sum(one["bots_named"] for one in of), sum(one["bots"] for one in of))]
-        + [share(sum(one["client_item"] for one in of), len(of)) if PLANTINGS[kind].clicks else ""]
+        [log, kind, share_of(sum(one["bots_named"] for one in of), sum(one["bots"] for one in of), 0)]
+        + [share_of(sum(one["client_item"] for one in of), len(of), 0) if PLANTINGS[kind].clicks else ""]
         + _simple(of, bursts=False)
         for kind in PLANTINGS
         if PLANTINGS[kind].when != "burst"

@@ -11,6 +11,7 @@ import polars as pl
 from ..click_logs.click_log import BoardLog, ClickLog, in_order
 from .detect.clients import OddClients, SuspectClient
 from .detect.findings import Finding, ItemChange, OtherChange, SuspectInterval
+from .over_time import ticks, told_time
 from .results import Attack, Audit, BoardAudit, Change, Interval, text_of
 from .sentences import summary
 
@@ -228,12 +229,7 @@ def _change(log: ClickLog, part: BoardLog, other: OtherChange, items: list[dict[
 
 
 def _time(log: ClickLog, part: BoardLog, i: int) -> Any:
-    if log.time is None:
-        return None
-    value = float(part.of(log.time, slice(i, i + 1))[0])
-    if log.dated:
-        return datetime.datetime.fromtimestamp(value, datetime.UTC).isoformat()
-    return int(value) if value.is_integer() else value
+    return None if log.time is None else told_time(log, float(part.of(log.time, slice(i, i + 1))[0]))
 
 
 def _ticks(log: ClickLog, part: BoardLog) -> list[tuple[float, str]]:
@@ -242,14 +238,7 @@ def _ticks(log: ClickLog, part: BoardLog) -> list[tuple[float, str]]:
     if log.time is None or n < 2:
         return []
     at = np.linspace(0, n - 1, TICKS).astype(np.int64)
-    times = part.of(log.time, at)
-    unit = 1.0 if log.dated else next((u for u in (1.0, 1e3, 1e6) if 1e9 * u <= times[0] < 4e9 * u), 0.0)
-    if unit == 0.0:
-        return [(float(i / (n - 1)), f"{time:,.6g}") for i, time in zip(at, times, strict=True)]
-    short = times[-1] - times[0] < 3 * 86_400 * unit
-    dates = [datetime.datetime.fromtimestamp(time / unit, datetime.UTC) for time in times]
-    form = "%m-%d %H:%M" if short else "%Y-%m-%d"
-    return [(float(i / (n - 1)), date.strftime(form)) for i, date in zip(at, dates, strict=True)]
+    return ticks(log, (at / (n - 1)).tolist(), part.of(log.time, at).tolist())
 
 
 def _corrected(finding: Finding) -> list[int]:

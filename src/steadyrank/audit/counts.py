@@ -1,7 +1,6 @@
 """An audit of events without lists (who, what, when): shares of items over time, who moved them, and clean counts."""
 
 import contextlib
-import datetime
 import json
 import math
 import os
@@ -26,7 +25,7 @@ from .detect.attention import sums
 from .detect.senders import AlikeSenders, alike, visits_of
 from .detect.shares import MovedStretch, SharesOverTime
 from .detect.stretches import Tell, silent
-from .over_time import over_time
+from .over_time import over_time, ticks, told_time
 from .sentences import percent, place_in_time
 from .visitors import visitors_told
 
@@ -36,6 +35,7 @@ RISING = 10.0  # clean recent events of an item before it may be trending
 FIRST = 1_000  # items in JSON
 LISTED = 1_000  # senders in JSON
 POINTS = 120  # of the time line
+TICKS = 6
 SHARED = 10  # items whose shares are told along time
 LIMITS = (
     "Senders who act as others do, each rarely, cannot be told from others.",
@@ -219,6 +219,8 @@ class _Counts:
         weight, estimated = self._weights(suspect, senders)
         counts = self._counts(weight, estimated)
         days, trending = self._trending(recent, weight)
+        marks = np.linspace(0.0, 1.0, TICKS)
+        times = self.time[0] + marks * (self.time[-1] - self.time[0])
         audit = CountsAudit(
             files=self.log.files,
             columns=self.log.read_as,
@@ -236,7 +238,7 @@ class _Counts:
             recent_days=days,
             flagged=pl.DataFrame({"row": self.log.row[weight < 1.0], "weight": weight[weight < 1.0]}),
             points=self._points(weight),
-            ticks=self._ticks(),
+            ticks=ticks(self.log, marks.tolist(), times.tolist()),
             notes=[*self._notes(), *notes],
             visitors=None if visitors is None else visitors_told(visitors, self.log, weight < 1.0),
             shares=over_time(self.log, self.log.items, self.item, SHARED),
@@ -368,16 +370,11 @@ class _Counts:
     def _interval(self, one: MovedStretch) -> CountsInterval:
         rows = self.log.row[one.start : one.end]
         items = [{**asdict(item), "item": self.log.items[item.item]} for item in one.items]
-        start, end = (self._moment(float(self.time[at])) for at in (one.start, one.end - 1))
+        start, end = (told_time(self.log, float(self.time[at])) for at in (one.start, one.end - 1))
         size = one.end - one.start
         bounds = int(rows.min()), int(rows.max()) + 1
         busiest = None if one.busiest < 0 else self.log.clients[one.busiest]
         return CountsInterval(*bounds, start, end, size, one.kind, one.certainty, items, one.regular, busiest)
-
-    def _moment(self, time: float) -> Any:
-        if self.log.dated:
-            return datetime.datetime.fromtimestamp(time, datetime.UTC).isoformat()
-        return int(time) if time.is_integer() else time
 
     def _points(self, weight: Floats) -> list[list[float]]:
         edges = np.linspace(self.time[0], self.time[-1], POINTS + 1)
@@ -386,13 +383,6 @@ class _Counts:
         middle = (np.arange(POINTS) + 0.5) / POINTS
         points: list[list[float]] = np.column_stack([middle, counts, np.round(counts - true, 3)]).tolist()
         return points
-
-    def _ticks(self) -> list[tuple[float, str]]:
-        marks = np.linspace(self.time[0], self.time[-1], 6).tolist()
-        if time_unit(self.log) is None:
-            return [(i / 5, f"{mark:,.6g}") for i, mark in enumerate(marks)]
-        dates = [datetime.datetime.fromtimestamp(mark / self.unit, datetime.UTC) for mark in marks]
-        return [(i / 5, date.strftime("%Y-%m-%d")) for i, date in enumerate(dates)]
 
     def _notes(self) -> list[str]:
         notes = list(self.log.notes)

@@ -1,11 +1,14 @@
-"""Shares along time of what is most frequent: of items, or of values that clients share."""
+"""Times as an audit tells them, and shares along time of the most frequent items, or values that clients share."""
 
+import datetime
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..click_logs.agents import POINTS
 from ..click_logs.click_log import ClickLog
+from ..click_logs.holidays import time_unit
 from ..click_logs.looks import ItemNumbers, blocks
 from ..core.arrays import Ints
 
@@ -30,3 +33,20 @@ def over_time(log: ClickLog, values: list[Any], of: ItemNumbers, most: int) -> d
         np.add.at(table, (np.clip(place, 0, POINTS - 1), column[of[some]]), 1)
     names = [*(str(values[k]) for k in often.tolist()), OTHERS]
     return {"columns": names, "counts": table.sum(axis=0).tolist(), "points": table.tolist()}
+
+
+def told_time(log: ClickLog, time: float) -> Any:
+    """A time of a log for machines: a date if it has dates, else the number that it was."""
+    if log.dated:
+        return datetime.datetime.fromtimestamp(time, datetime.UTC).isoformat()
+    return int(time) if time.is_integer() else time
+
+
+def ticks(log: ClickLog, places: Sequence[float], times: Sequence[float]) -> list[tuple[float, str]]:
+    """Dates along a time line, or times if they are no dates: each with its place, from 0 to 1."""
+    unit = time_unit(log)
+    if unit is None:
+        return [(place, f"{time:,.6g}") for place, time in zip(places, times, strict=True)]
+    form = "%m-%d %H:%M" if times[-1] - times[0] < 3 * 86_400 * unit else "%Y-%m-%d"
+    dates = [datetime.datetime.fromtimestamp(time / unit, datetime.UTC) for time in times]
+    return [(place, date.strftime(form)) for place, date in zip(places, dates, strict=True)]

@@ -175,7 +175,7 @@ def versions_of(jobs: Iterable[Job], code: Code | None = None) -> dict[str, dict
     from steadyrank.adversaries import ALL as ADVERSARIES
     from steadyrank.guards import ALL as GUARDS
     from steadyrank.learners import ALL as LEARNERS
-    from steadyrank.simulator.simulate import play
+    from steadyrank.simulator.loop import play
     from steadyrank.users import ALL as USERS
 
     code = code or Code()

@@ -111,7 +111,7 @@ def run_and_compare(name):
         threading.setprofile(None)
     code = Code()
     reached = code.reached(cls.__module__, name)
-    for module, part in (("steadyrank.simulator.simulate", "play"), ("steadyrank.users.cascade", "Cascade"),
+    for module, part in (("steadyrank.simulator.loop", "play"), ("steadyrank.users.cascade", "Cascade"),
                          ("steadyrank.adversaries.fake_user", "FakeUser")):  # fmt: skip
         reached |= code.reached(module, part)
     others = ("steadyrank.learners.steady.explain", "steadyrank.core")  # says what was learnt; runs beside it

@@ -256,9 +256,9 @@ def test_all_that_compiled_functions_name_is_among_the_sources_they_are_kept_und
 
 
 def test_the_sources_of_the_loop_are_those_of_no_learner():
-    """They are found by looking into a folder: the loop does not change with them, its signature names them."""
-    reached = sources.reached("steadyrank.simulator.simulate")
-    assert {"steadyrank.core.rounds", "steadyrank.core.settings", "steadyrank.learners"} <= reached
+    """The loop does not change with them: the record types of its signature name them."""
+    reached = sources.reached("steadyrank.simulator.loop")
+    assert {"steadyrank.core.rounds", "steadyrank.core.dispatch"} <= reached
     assert not [name for name in reached if re.match(r"steadyrank\.(learners|users|guards)\.", name)]
     assert "steadyrank.learners.cascade_ts" not in sources.reached("steadyrank.learners.cascade_ucb1")
 

@@ -9,12 +9,14 @@ import numpy as np
 from ..core.arrays import Floats, Ints
 from ..core.contract import Problem, Visit
 from ..core.discovery import make
-from ..core.dispatch import call_value
+from ..core.dispatch import call_arrive, call_value
+from ..core.rounds import Ledger, RoundBuffers, Streams
 from ..learners.oracle import Oracle
 from ..live.learner_state import LearnerState
 from ..live.ruled_list import PINNED, RuledList, SlotRules, rank_by_rules
 from ..live.rules import Rules
 from ..users.buyers import improve
+from .loop import answer, count_lies
 
 _EACH = 2  # items of one kind among which the best list is searched, for each place
 _TRIED = 40  # items of which two at a time are tried
@@ -164,3 +166,44 @@ def _keeper(rules: SlotRules, state: Items, first: RuledList) -> Callable[[list[
         return within and rules.includes_as(ranking, items, state)
 
     return keeps
+
+
+def play_by_rules(
+    ruled: RuledWorld,
+    make_list: Callable[[Visit, np.random.Generator], RuledList],
+    learner: Any,
+    users: Any,
+    adversary: Any,
+    guard: Any,
+    ledger: Ledger | None,
+    buffers: RoundBuffers,
+    marks: Ints,
+    omniscient: bool,
+    halt: Any,
+    streams: Streams,
+    regret: Floats,
+    spent: Floats,
+    lies: Ints,
+    extremes: Floats,
+) -> None:
+    """`play` under rules: `make_list` gives the learner's list for a visit, which `ruled` judges."""
+    loss = cost = 0.0
+    smallest, m, answered = np.inf, 0, None
+    for t in range(1, int(marks[-1]) + 1):
+        visit = Visit(t, call_arrive(users, t, buffers.features, streams.door), buffers.features)
+        ranking, buffers.note[:], _, _ = make_list(visit, streams.mind)
+        now = learner, users, adversary, guard, ledger, visit, ranking, buffers, omniscient, streams
+        answered = answered or answer.bind(*now)
+        paid, examined = answered(*now)
+        lost = ruled.worth - ruled.value(ranking)
+        smallest = min(smallest, lost)
+        loss += lost
+        cost += paid
+        if paid > 0.0:
+            count_lies(buffers.truth, buffers.clicks, examined, ranking, ruled.best, lies)
+        if t == marks[m]:
+            regret[m], spent[m] = loss, cost
+            m += 1
+        if halt[0]:
+            break
+    extremes[:] = smallest, ruled.worth * int(marks[-1])

@@ -1,4 +1,4 @@
-"""The one loop that every experiment runs, and its replication over seeds."""
+"""Simulations, replicated over seeds."""
 
 import contextlib
 import os
@@ -12,12 +12,9 @@ from ..adversaries import ALL as ADVERSARIES
 from ..adversaries.schedules import SCHEDULES, Schedule
 from ..core.arrays import Floats, Ints
 from ..core.compiling.announcing import announcing
-from ..core.compiling.intrinsics import borrowed
-from ..core.compiling.jit import kernel
-from ..core.contract import Problem, Visit, view_of
+from ..core.contract import Problem, view_of
 from ..core.discovery import find_class, make, settings_of
-from ..core.dispatch import Dispatcher, call_arrive
-from ..core.rounds import MADE, REFUSED, RETRACTED, Ledger, RoundBuffers, Streams, answer_list, offers, play_round
+from ..core.rounds import MADE, REFUSED, RETRACTED, Ledger, RoundBuffers, Streams, offers
 from ..core.settings import choice, flag, whole
 from ..core.views import GuardView, View
 from ..guards import ALL as GUARDS
@@ -25,125 +22,9 @@ from ..learners import ALL as LEARNERS
 from ..live.features import NO_FEATURES, check_suited
 from ..live.rules import Rules
 from ..users import ALL as USERS
-from .ruled import RuledWorld
+from .loop import BITS, ON_BEST, play
+from .ruled import RuledWorld, play_by_rules
 from .runs import Run
-
-BITS, ON_BEST = range(2)  # places of `lies`: false bits, and those about items of the best list
-
-
-@kernel
-def count_lies(truth, clicks, examined, ranking, best, lies):
-    """Add to `lies` the shown bits that are not what the user would have done, and those on the best items."""
-    for p in range(examined):
-        if clicks[p] != truth[p]:
-            lies[BITS] += 1
-            for q in range(best.size):
-                lies[ON_BEST] += 1 if ranking[p] == best[q] else 0
-
-
-@Dispatcher
-def play(
-    learner,
-    users,
-    adversary,
-    guard,
-    ledger,
-    buffers,
-    best,
-    marks,
-    omniscient,
-    halt,
-    streams,
-    regret,
-    spent,
-    lies,
-    extremes,
-):
-    """Play rounds 1 to marks[-1]; write cumulative regret and spending at each mark.
-
-    With `omniscient` the learner is not told of corrupted rounds. Setting `halt[0]` from outside stops it within a
-    thousand rounds. `lies` receives the number of false bits that were shown, and how many of them were about items
-    of the round's best list; `extremes` the smallest loss of a round, and what the best lists were worth together.
-    `ledger`: of what comes of clicks, where users buy; else None.
-    """
-    learner, users, adversary, guard = borrowed(learner), borrowed(users), borrowed(adversary), borrowed(guard)
-    world, foe, mind, door, till = borrowed(streams)
-    buffers, best, ledger = borrowed(buffers), borrowed(best), borrowed(ledger)
-    _, ranking, clicks, truth, _, _, _, _ = buffers
-    loss = cost = most = 0.0
-    smallest = np.inf
-    m = 0
-    for t in range(1, marks[-1] + 1):
-        visit, paid, examined = play_round(
-            learner, users, adversary, guard, ledger, t, buffers, omniscient, world, foe, mind, door, till
-        )
-        users.best(visit, best)
-        worth = users.value(visit, best)
-        lost = worth - users.value(visit, ranking)
-        most += worth
-        smallest = min(smallest, lost)
-        loss += lost
-        cost += paid
-        if paid > 0.0:
-            count_lies(truth, clicks, examined, ranking, best, lies)
-        if t == marks[m]:
-            regret[m] = loss
-            spent[m] = cost
-            m += 1
-        if t % 1024 == 0 and halt[0]:
-            break
-    extremes[0] = smallest
-    extremes[1] = most
-
-
-@Dispatcher
-def answer(learner, users, adversary, guard, ledger, visit, ranking, buffers, omniscient, streams):
-    """What comes after a list is shown, compiled."""
-    records = borrowed(learner), borrowed(users), borrowed(adversary), borrowed(guard), borrowed(ledger)
-    mind, crowd, foe, gate, book = records
-    world, foes, _, _, till = borrowed(streams)
-    return answer_list(mind, crowd, foe, gate, book, visit, ranking, borrowed(buffers), omniscient, world, foes, till)
-
-
-def play_by_rules(
-    ruled,
-    make_list,
-    learner,
-    users,
-    adversary,
-    guard,
-    ledger,
-    buffers,
-    marks,
-    omniscient,
-    halt,
-    streams,
-    regret,
-    spent,
-    lies,
-    extremes,
-):
-    """`play` under rules: `make_list` gives the learner's list for a visit, which `ruled` judges."""
-    loss = cost = 0.0
-    smallest, m, answered = np.inf, 0, None
-    for t in range(1, int(marks[-1]) + 1):
-        visit = Visit(t, call_arrive(users, t, buffers.features, streams.door), buffers.features)
-        ranking, buffers.note[:], _, _ = make_list(visit, streams.mind)
-        now = learner, users, adversary, guard, ledger, visit, ranking, buffers, omniscient, streams
-        answered = answered or answer.bind(*now)
-        paid, examined = answered(*now)
-        lost = ruled.worth - ruled.value(ranking)
-        smallest = min(smallest, lost)
-        loss += lost
-        cost += paid
-        if paid > 0.0:
-            count_lies(buffers.truth, buffers.clicks, examined, ranking, ruled.best, lies)
-        if t == marks[m]:
-            regret[m], spent[m] = loss, cost
-            m += 1
-        if halt[0]:
-            break
-    extremes[:] = smallest, ruled.worth * int(marks[-1])
 
 
 def simulate(

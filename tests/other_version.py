@@ -17,7 +17,8 @@ from steadyrank.service.storage import tables
 def become_older():
     """Forget a kind of event."""
     known = tuple(kind for kind in get_args(events.AnyEvent) if kind is not events.Retired)
-    events._decoder = msgspec.msgpack.Decoder(Union[known])  # noqa: UP007  (of classes that are found here)
+    known = Union[known]  # noqa: UP007  (of classes that are found here)
+    events._decoder, events._list_decoder = msgspec.msgpack.Decoder(known), msgspec.msgpack.Decoder(list[known])
 
 
 def become_newer():

@@ -481,6 +481,12 @@ def test_a_board_that_is_asked_for_often_is_ranked_by_every_worker(url, tmp_path
     assert replayed(url, board)
 
 
+def copies_of(owner):
+    """Copies of a worker's boards, as if another one had them."""
+    lists = owner.chance, owner.next_key, lambda event: False, owner.spawn
+    return Replicas(owner.url, PARTITIONS, owner.clock, owner.monotonic, *lists)
+
+
 @pytest.mark.parametrize("kind", ["rules", "collection"])
 def test_a_copy_keeps_the_rules_of_its_board_and_ranks_for_queries(url, kind):
     """Lists of a copy have their place in the owner's log, and are answered there; both learn the same."""
@@ -499,8 +505,7 @@ def test_a_copy_keeps_the_rules_of_its_board_and_ranks_for_queries(url, kind):
         owner, board = Worker(url, address="127.0.0.1:1"), BOARDS[0]
         await owner.start()
         assert await owner.create_board(board, events.Created(config, items))
-        lists = owner.chance, owner.next_key, lambda event: False, owner.spawn
-        copies = Replicas(url, PARTITIONS, owner.clock, owner.monotonic, *lists)
+        copies = copies_of(owner)
         copied = await copies.need(board, 60.0)
         session = owner.find_board(board)
         for k in range(30):
@@ -519,6 +524,32 @@ def test_a_copy_keeps_the_rules_of_its_board_and_ranks_for_queries(url, kind):
 
     asyncio.run(copy())
     assert replayed(url, BOARDS[0])
+
+
+def test_a_copy_is_kept_up_while_its_lists_wait_to_be_written(url):
+    """Writes of several workers take turns at a partition; a copy that waited for its own would be too old to use."""
+
+    async def wait():
+        owner, board = Worker(url, address="127.0.0.1:1"), BOARDS[0]
+        await owner.start()
+        assert await owner.create_board(board, events.Created(events.Config(length=4, settle=0), ITEMS))
+        copies = copies_of(owner)
+        copied = await copies.need(board, 60.0)
+        with psycopg.connect(url) as another:
+            another.execute("SELECT * FROM heads WHERE partition = 0 FOR UPDATE")
+            end = time.monotonic() + 4 * MOST_AGE
+            ages = []
+            while time.monotonic() < end:
+                list_now(copies, copied, RankIn(client="ann"))
+                await asyncio.sleep(0.02)
+                ages.append(time.monotonic() - copies.copies[board].read)
+            assert copied.board.events == 1  # nothing was written
+        assert sorted(ages)[len(ages) // 2] < MOST_AGE
+        await until(lambda: copied.board.events == 1 + len(ages))
+        await copies.finish()
+        await owner.stop()
+
+    asyncio.run(wait())
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
@@ -729,7 +760,7 @@ def test_batches_are_answered_by_all_owners_and_wait_for_none_that_has_stopped(u
     wait_for_shares(url, 2)
     patient = other.client()
     wait_until(lambda: {row["code"] for row in patient.feedback_batch(answers)} == {200}, 60.0)
-    assert {row["outcome"] for row in patient.outcome_batch(bought)} == {"duplicate"}
+    wait_until(lambda: {row["outcome"] for row in patient.outcome_batch(bought)} == {"duplicate"}, 60.0)
     assert [patient.board(board)["outcomes"] for board in BOARDS] == [1] * 4
     assert [server.stop() for server in servers] == [0, 0]
     for board in BOARDS:

@@ -43,6 +43,7 @@ _MOST = 64  # copies
 _MOST_WAITING = 50_000  # lists that wait to be written
 _AT_ONCE = 1_000  # of them in a commit
 _APPLIED_FOR = 0.004  # seconds after which requests have their turn
+_THREADS = 3  # who reads does not wait for who writes, nor for a board that is copied: a copy would be too old
 
 log = logging.getLogger("steadyrank.service")
 
@@ -111,8 +112,9 @@ class Replicas:
         self._second = 0
         self._loading: dict[str, asyncio.Task[Any]] = {}
         self._following: asyncio.Task[Any] | None = None
+        self._sending: asyncio.Task[Any] | None = None
         self._turn_ends = 0.0
-        self._thread = StoreThreads("replicas", url)
+        self._threads = StoreThreads("replicas", url, _THREADS)
 
     def find(self, name: str) -> BoardSession | None:
         """A copy of a board from which a list may be made now; what is asked for often is copied."""
@@ -188,10 +190,10 @@ class Replicas:
     async def finish(self) -> None:
         """Write what waits, for a worker that ends."""
         try:
-            await self._thread.run(lambda store: self._write(store, self._take()))
+            await self._threads.run(functools.partial(self._write, self._take()))
         except Unavailable as error:
             log.warning("lists not written", extra={"fields": {"why": str(error)}})
-        self._thread.close()
+        self._threads.close()
 
     def _begin(self, name: str) -> None:
         if name not in self._loading and len(self.copies) + len(self._loading) < _MOST:
@@ -200,7 +202,7 @@ class Replicas:
     async def _load(self, name: str) -> None:
         try:
             begin = time.monotonic()
-            session = await self._thread.run(lambda store: _load(store, name))
+            session = await self._threads.run(lambda store: _load(store, name))
             if session is not None and not session.board.stale:
                 self.copies[name] = _Copy(session, begin)
                 log.info("board copied", extra={"fields": {"board": name}})
@@ -215,25 +217,41 @@ class Replicas:
             self._following = self._spawn(self._follow())
 
     async def _follow(self) -> None:
-        """Read what is new in the log and write what waits, as long as there is a copy, or anything waits."""
+        """Read what is new in the log as long as there is a copy, or a list waits to be written."""
         working = True
         while self.copies or self.log_writer.behind:
             begin = time.monotonic()
-            lists = self._take()
+            if self.log_writer.behind and (self._sending is None or self._sending.done()):
+                self._sending = self._spawn(self._send())
             there = [copy.session for copy in self.copies.values() if not copy.leaving]
             places = {session.number: session.applied for session in there}
             try:
-                news = await self._thread.run(functools.partial(self._turn, lists, places))
+                news = await self._threads.run(functools.partial(_read_all, places))
                 working = True
             except Unavailable as error:
                 if working:
                     log.warning("copies not kept up", extra={"fields": {"why": str(error)}})
                 working, news = False, {}
-                self._put_back(lists)
             for name, copy in list(self.copies.items()):
                 if copy.session.number in news and self.copies.get(name) is copy:
                     await self._apply(name, copy, news[copy.session.number])
             self._end_idle()
+            await asyncio.sleep(max(_TURN - (time.monotonic() - begin), 0.01))
+
+    async def _send(self) -> None:
+        """Write what waits, however long other workers keep the database busy with the same board."""
+        working = True
+        while self.log_writer.behind:
+            begin = time.monotonic()
+            lists = self._take()
+            try:
+                await self._threads.run(functools.partial(self._write, lists))
+                working = True
+            except Unavailable as error:
+                if working:
+                    log.warning("lists not written yet", extra={"fields": {"why": str(error)}})
+                working = False
+                self._put_back(lists)
             await asyncio.sleep(max(_TURN - (time.monotonic() - begin), 0.01))
 
     def _take(self) -> dict[int, list[Pending]]:
@@ -249,11 +267,7 @@ class Replicas:
             if some and self.log_writer.behind + len(some) <= _MOST_WAITING:
                 self.log_writer.waiting.setdefault(partition, collections.deque()).extendleft(reversed(some))
 
-    def _turn(self, lists: dict[int, list[Pending]], places: Mapping[int, int], store: SqlStore) -> dict[int, _News]:
-        self._write(store, lists)
-        return {number: _read(store, number, after, kept) for number, after, kept in _kept(store, places)}
-
-    def _write(self, store: SqlStore, lists: dict[int, list[Pending]]) -> None:
+    def _write(self, lists: dict[int, list[Pending]], store: SqlStore) -> None:
         """A commit a partition, so that nobody waits for two at a time; what is written is taken out."""
         for partition in sorted(lists):
             if lists[partition]:
@@ -325,6 +339,11 @@ def _load(store: SqlStore, name: str) -> BoardSession | None:
     with store.reading():
         board = store.find_board(name)
         return None if board is None else load(store, board[0], name, board[1])
+
+
+def _read_all(places: Mapping[int, int], store: SqlStore) -> dict[int, _News]:
+    """What the log says of boards, each after an event."""
+    return {number: _read(store, number, after, kept) for number, after, kept in _kept(store, places)}
 
 
 def _kept(store: SqlStore, places: Mapping[int, int]) -> list[tuple[int, int, bool]]:

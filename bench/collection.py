@@ -16,7 +16,8 @@ lower, and nothing else; or each of these visits has a fresh name. Honest worth 
 the least decile of honest visits, in brackets that of any seed.
 
 Both print tables for docs/collections-method.md, with 95 % intervals of the means over seeds, and run one process a
-core, each for a seed of a world.
+core, each for a seed of a world. `--kept FILE` keeps what each of them found, so that a run that was interrupted goes
+on; delete it when the code has changed.
 
 `--judgments`: rank correlation (Spearman) of judgments with the true attractions, over the items of a query that were
 shown, and the share of their pairs that are in order, ties as half; means over queries with more than 200 visits.
@@ -44,11 +45,13 @@ how long a service applies nothing while it copies or cleans up so many.
 import argparse
 import collections
 import concurrent.futures
+import contextlib
 import gzip
 import itertools
 import json
 import multiprocessing
 import pathlib
+import pickle
 import tempfile
 import time
 from typing import NamedTuple
@@ -472,12 +475,33 @@ def mean_of_seeds(each):
     return np.mean(each, 0), stats.t.ppf(0.975, len(each) - 1) * stats.sem(each)
 
 
-def on_all_cores(function, jobs):
-    """What a function returns for each job, (world, seed), in order. Processes inherit what a small one compiles."""
-    function((TRIED, 0))
-    context = multiprocessing.get_context("fork")
-    with concurrent.futures.ProcessPoolExecutor(mp_context=context) as pool:
-        return list(pool.map(function, jobs))
+def read_kept(kept):
+    """What runs before this one found, by job, from a file that need not be there."""
+    found = {}
+    with contextlib.suppress(FileNotFoundError, EOFError), kept.open("rb") as file:
+        while True:
+            job, result = pickle.load(file)
+            found[job] = result
+    return found
+
+
+def on_all_cores(function, worlds, seeds, kept=None):
+    """What a function returns for each seed of each world, lists by world, all worlds of a seed before the next one.
+
+    Processes inherit what a small world compiles. `kept`: a file, or None.
+    """
+    jobs = [(world, seed) for seed in range(seeds) for world in worlds]
+    found = read_kept(kept) if kept else {}
+    missing = [job for job in jobs if (function.__name__, *job) not in found]
+    if missing:
+        function((TRIED, 0))
+    with concurrent.futures.ProcessPoolExecutor(mp_context=multiprocessing.get_context("fork")) as pool:
+        for job, result in zip(missing, pool.map(function, missing), strict=True):
+            found[function.__name__, *job] = result
+            if kept:
+                with kept.open("ab") as file:
+                    pickle.dump(((function.__name__, *job), result), file)
+    return {world: [found[function.__name__, world, seed] for seed in range(seeds)] for world in worlds}
 
 
 def worth_in(job):
@@ -491,12 +515,11 @@ def worth_in(job):
     return {name: [*shares(result), *deciles(result)] for name, result in rows.items()}
 
 
-def honest(worlds, seeds):
+def honest(worlds, seeds, kept):
     """Print what lists are worth, and how much more than the cautious ones and the engine's; by world and ranker."""
-    made = on_all_cores(worth_in, list(itertools.product(worlds, range(seeds))))
     by_world = {
-        str(world): {name: np.array([one[name] for one in made[at : at + seeds]]) for name in made[at]}
-        for world, at in zip(worlds, range(0, len(made), seeds), strict=True)
+        str(world): {name: np.array([one[name] for one in made]) for name in made[0]}
+        for world, made in on_all_cores(worth_in, worlds, seeds, kept).items()
     }
     table, widest = {}, 0.0
     print("\n| world | engine | `BubbleRank` | a learner a query | by place, 30 looks | cautious | `Collection` |")
@@ -595,17 +618,17 @@ def lost_in(job):
     return rows
 
 
-def under_attack(worlds, seeds):
+def under_attack(worlds, seeds, kept):
     """Print honest worth lost to false visits, and the least honest decile of the engine's; by world and attack."""
-    made, table = on_all_cores(lost_in, list(itertools.product(worlds, range(seeds)))), []
+    by_world, table = on_all_cores(lost_in, worlds, seeds, kept), []
     judged = "lost with `ClientTrust` | least tenth | honest visits not learnt from"
     print(f"\n| world | queries attacked | lost without a guard | least tenth | {judged}", end=" ")
     print(f"| lost, a fresh name a visit | least tenth |\n|{'---|' * 9}")
-    for world, at in zip(worlds, range(0, len(made), seeds), strict=True):
+    for world, made in by_world.items():
         for queries in ("any", "the busiest"):
             cells = [str(world), queries]
             for who in ("nobody is judged", "100 clients", "a fresh name a visit"):
-                each = np.array([one[queries, who] for one in made[at : at + seeds]])
+                each = np.array([one[queries, who] for one in made])
                 mean, reach = mean_of_seeds(each)
                 cells += [f"{mean[0]:.2%} ± {reach[0]:.2%}".replace("%", " %").replace(" % ±", " ±")]
                 cells += [f"{mean[3:].min():.3f} ({each[:, 3:].min():.3f})"]
@@ -689,6 +712,7 @@ if __name__ == "__main__":
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--attack", action="store_true", help="false visits, in place of the table of rivals")
     parser.add_argument("--json", type=pathlib.Path, help="write what was measured to this file")
+    parser.add_argument("--kept", type=pathlib.Path, help="a file of what is done, for a run that may be interrupted")
     parser.add_argument("--judgments", action="store_true", help="how well they agree with the truth, in its place")
     parser.add_argument("--memory", action="store_true", help="worth by the setting memory, in its place")
     parser.add_argument("--naver", type=pathlib.Path, metavar="FOLDER", help="judgments of that log, in its place")
@@ -711,6 +735,6 @@ if __name__ == "__main__":
     if options.judgments:
         judged((WORLDS[0], WORLDS[2], WORLDS[4]), options.seeds)
         raise SystemExit
-    made = under_attack(WORLDS, options.seeds) if options.attack else honest(WORLDS, options.seeds)
+    made = (under_attack if options.attack else honest)(WORLDS, options.seeds, options.kept)
     if options.json:
         options.json.write_text(json.dumps(made, indent=1, default=float))

@@ -63,6 +63,7 @@ import steadyrank as sr
 from steadyrank.core.compiling.jit import kernel
 from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit
 from steadyrank.core.discovery import make
+from steadyrank.core.kernels import largest
 from steadyrank.core.rounds import FIRST_BOT
 from steadyrank.guards.client_trust.client_trust import ClientTrust
 from steadyrank.learners.bubble_rank import BubbleRank
@@ -166,11 +167,19 @@ def worth(attraction, ranking, attention):
 
 
 @kernel
-def count_worth(attraction, ranking, attention, row):
+def worth_of_others(attraction, attention, others):
+    """Write what the engine's own list of each query is worth, and the best one; `others`: [query, 2]."""
+    for q in range(attraction.shape[0]):
+        others[q, 0] = worth(attraction[q], np.arange(attention.size), attention)
+        others[q, 1] = worth(attraction[q], np.argsort(-attraction[q])[: attention.size], attention)
+
+
+@kernel
+def count_worth(attraction, ranking, attention, others, row):
     """Add what a list, the engine's own and the best one are worth to a query's row; and a visit."""
     row[0] += worth(attraction, ranking, attention)
-    row[1] += worth(attraction, np.arange(ranking.size), attention)
-    row[2] += worth(attraction, np.argsort(-attraction)[: ranking.size], attention)
+    row[1] += others[0]
+    row[2] += others[1]
     row[3] += 1.0
 
 
@@ -193,12 +202,14 @@ def click(attraction, ranking, attention, target, clicks, rng):
 
 @kernel
 def move(attraction, t, visits, rng):
-    """After each quarter of the visits, tastes change."""
-    if t > 0 and t % (visits // 4) == 0:
-        for q in range(attraction.shape[0]):
-            for _ in range(5):
-                i, j = int(rng.random() * ITEMS), int(rng.random() * ITEMS)
-                attraction[q, i], attraction[q, j] = attraction[q, j], attraction[q, i]
+    """After each quarter of the visits, tastes change; whether they did."""
+    if t == 0 or t % (visits // 4):
+        return False
+    for q in range(attraction.shape[0]):
+        for _ in range(5):
+            i, j = int(rng.random() * ITEMS), int(rng.random() * ITEMS)
+            attraction[q, i], attraction[q, j] = attraction[q, j], attraction[q, i]
+    return True
 
 
 @kernel
@@ -215,14 +226,15 @@ def play(world, ranker, guard, world_rng, result, refused, plain):
     )
     note, features = np.zeros(LENGTH + NOTE_EXTRA), np.zeros(0)
     old, old_note, old_clicks = ranking.copy(), note.copy(), clicks.copy()
+    others = np.empty((attraction.shape[0], 2))
     for t in range(world.query.size):
-        if world.drift:
-            move(attraction, t, world.query.size, world_rng)
+        if t == 0 or (world.drift and move(attraction, t, world.query.size, world_rng)):
+            worth_of_others(attraction, world.attention, others)
         q, target = world.query[t], world.target[t]
         find_or_add_row(ranker.queries.ids, q + 1)
         re_rank(ranker, q + 1, items, ranking)
         if target < 0:
-            count_worth(attraction[q], ranking, world.attention, result[q])
+            count_worth(attraction[q], ranking, world.attention, others[q], result[q])
         examined = click(attraction[q], ranking, world.attention, target, clicks, world_rng)
         for p in range(LENGTH):
             plain[q, ranking[p], 0] += 1.0
@@ -254,16 +266,17 @@ def play_rival(world, kind, world_rng, mind, result):
     wins, base = np.zeros((queries, LENGTH, LENGTH), np.int32), np.zeros((queries, LENGTH), np.int64)
     base[:] = np.arange(LENGTH)
     listed, allowed, shown = np.full(queries, LENGTH), np.ones(LENGTH, np.bool_), np.zeros(LENGTH, np.int64)
-    note, features = np.zeros(LENGTH + NOTE_EXTRA), np.zeros(0)
+    note, features, others = np.zeros(LENGTH + NOTE_EXTRA), np.zeros(0), np.empty((queries, 2))
+    ranking = np.zeros(LENGTH, np.int64)
     for t in range(world.query.size):
-        if world.drift:
-            move(attraction, t, world.query.size, world_rng)
+        if t == 0 or (world.drift and move(attraction, t, world.query.size, world_rng)):
+            worth_of_others(attraction, world.attention, others)
         q = world.query[t]
         if kind == BUBBLES:
             one = BubbleRank(wins[q], base[q], listed[q : q + 1], 4.0 * np.log(world.query.size))
             visit = Visit(int(visits[q]) + 1, -1, features)
             one.rank(visit, allowed, shown, note, mind)
-            count_worth(attraction[q], shown, world.attention, result[q])
+            count_worth(attraction[q], shown, world.attention, others[q], result[q])
             visits[q] += 1.0
             examined = click(attraction[q], shown, world.attention, -1, clicks, world_rng)
             one.update(visit, shown, note, clicks, examined)
@@ -277,8 +290,8 @@ def play_rival(world, kind, world_rng, mind, result):
                 a, b = c * mean + w, c * (1.0 - mean) + n - w
                 draws = 1.0 if kind == BY_PLACE else min(1.0, visits[q] / 100.0)
                 index[i] = a / (a + b) + draws * (mind.beta(a, b) - a / (a + b)) - 1e-9 * i
-        ranking = np.argsort(-index)[:LENGTH]
-        count_worth(attraction[q], ranking, world.attention, result[q])
+        largest(index, ranking)
+        count_worth(attraction[q], ranking, world.attention, others[q], result[q])
         visits[q] += 1.0
         for p in range(click(attraction[q], ranking, world.attention, -1, clicks, world_rng)):
             i = ranking[p]
@@ -485,17 +498,18 @@ def read_kept(kept):
     return found
 
 
-def on_all_cores(function, worlds, seeds, kept=None):
+def on_all_cores(function, worlds, seeds, kept, cores):
     """What a function returns for each seed of each world, lists by world, all worlds of a seed before the next one.
 
-    Processes inherit what a small world compiles. `kept`: a file, or None.
+    Processes inherit what a small world compiles. `kept`: a file, or None; `cores`: as many processes, None: all.
     """
     jobs = [(world, seed) for seed in range(seeds) for world in worlds]
     found = read_kept(kept) if kept else {}
     missing = [job for job in jobs if (function.__name__, *job) not in found]
     if missing:
         function((TRIED, 0))
-    with concurrent.futures.ProcessPoolExecutor(mp_context=multiprocessing.get_context("fork")) as pool:
+    context = multiprocessing.get_context("fork")
+    with concurrent.futures.ProcessPoolExecutor(cores, mp_context=context) as pool:
         for job, result in zip(missing, pool.map(function, missing), strict=True):
             found[function.__name__, *job] = result
             if kept:
@@ -515,11 +529,11 @@ def worth_in(job):
     return {name: [*shares(result), *deciles(result)] for name, result in rows.items()}
 
 
-def honest(worlds, seeds, kept):
+def honest(worlds, seeds, kept, cores):
     """Print what lists are worth, and how much more than the cautious ones and the engine's; by world and ranker."""
     by_world = {
         str(world): {name: np.array([one[name] for one in made]) for name in made[0]}
-        for world, made in on_all_cores(worth_in, worlds, seeds, kept).items()
+        for world, made in on_all_cores(worth_in, worlds, seeds, kept, cores).items()
     }
     table, widest = {}, 0.0
     print("\n| world | engine | `BubbleRank` | a learner a query | by place, 30 looks | cautious | `Collection` |")
@@ -618,9 +632,9 @@ def lost_in(job):
     return rows
 
 
-def under_attack(worlds, seeds, kept):
+def under_attack(worlds, seeds, kept, cores):
     """Print honest worth lost to false visits, and the least honest decile of the engine's; by world and attack."""
-    by_world, table = on_all_cores(lost_in, worlds, seeds, kept), []
+    by_world, table = on_all_cores(lost_in, worlds, seeds, kept, cores), []
     judged = "lost with `ClientTrust` | least tenth | honest visits not learnt from"
     print(f"\n| world | queries attacked | lost without a guard | least tenth | {judged}", end=" ")
     print(f"| lost, a fresh name a visit | least tenth |\n|{'---|' * 9}")
@@ -713,6 +727,7 @@ if __name__ == "__main__":
     parser.add_argument("--attack", action="store_true", help="false visits, in place of the table of rivals")
     parser.add_argument("--json", type=pathlib.Path, help="write what was measured to this file")
     parser.add_argument("--kept", type=pathlib.Path, help="a file of what is done, for a run that may be interrupted")
+    parser.add_argument("--cores", type=int, help="as many processes; by default one a core")
     parser.add_argument("--judgments", action="store_true", help="how well they agree with the truth, in its place")
     parser.add_argument("--memory", action="store_true", help="worth by the setting memory, in its place")
     parser.add_argument("--naver", type=pathlib.Path, metavar="FOLDER", help="judgments of that log, in its place")
@@ -735,6 +750,6 @@ if __name__ == "__main__":
     if options.judgments:
         judged((WORLDS[0], WORLDS[2], WORLDS[4]), options.seeds)
         raise SystemExit
-    made = (under_attack if options.attack else honest)(WORLDS, options.seeds, options.kept)
+    made = (under_attack if options.attack else honest)(WORLDS, options.seeds, options.kept, options.cores)
     if options.json:
         options.json.write_text(json.dumps(made, indent=1, default=float))

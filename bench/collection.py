@@ -39,7 +39,10 @@ on one busy query and on 50 at once: in how many of the queries they are noticed
 what is lost in these queries.
 
 `--scale PAIRS`: what so many (query, item) pairs take, a hundred for each query; a list's time over a ranker's; and
-how long a service applies nothing while it copies or cleans up so many.
+how long a service applies nothing while it copies so many or makes room, all of which it does in threads.
+
+`--served PAIRS`: a service that may remember so many and learns from half as many more, a list of ten for each query:
+how long lists take meanwhile, of the collection and of a board, and how long it takes from a start to the first list.
 """
 
 import argparse
@@ -52,11 +55,14 @@ import json
 import multiprocessing
 import pathlib
 import pickle
+import signal
 import tempfile
+import threading
 import time
 from typing import NamedTuple
 
 import numpy as np
+from boards import Connection, Service
 from scipy import stats
 
 import steadyrank as sr
@@ -707,7 +713,7 @@ def scale(pairs, each=100):
         "a copy for the dashboard": lambda: copy_busiest(board, 50),
         "a copy for a snapshot": state.arrays,
         "the table twice as large": lambda: PairTable.of(table._asdict(), 2 * table.item.size),
-        "a third of the queries left out": lambda: state._leave_out(
+        "a third of the queries left out": lambda: state._tables_of(
             most_visited(state.learner.queries, table, pairs * 2 // 3)
         ),
     }
@@ -719,6 +725,49 @@ def scale(pairs, each=100):
         call()
         print(f"{name} {1e3 * (time.thread_time() - begin):.0f}", end="; ", flush=True)
     print()
+
+
+def served(pairs, each=10, rows=2_000):
+    """Print what a service does that learns from half as many pairs more than it remembers, and its restart."""
+    docs, times, ended = [f"d{k}" for k in range(100_000)], [], threading.Event()
+    with tempfile.TemporaryDirectory() as folder:
+        server = Service(pathlib.Path(folder), 1_000)
+        server.start()
+        ask, lists = Connection(server.port), Connection(server.port)
+        ask("PUT", "/v1/collections/shop", {"length": each, "most_pairs": pairs})
+        ask("PUT", "/v1/boards/front", {"items": docs[:ITEMS], "length": each})
+
+        def rank():
+            while not ended.is_set():
+                for path, query in (("collections/shop", {"query": "query 0"}), ("boards/front", {})):
+                    begin = time.perf_counter()
+                    lists("POST", f"/v1/{path}/rank", {"candidates": docs[:ITEMS], **query})
+                    times.append(time.perf_counter() - begin)
+                time.sleep(0.005)
+
+        ranking = threading.Thread(target=rank)
+        ranking.start()
+        begin = time.perf_counter()
+        for first in range(0, pairs * 3 // 2 // each, rows):
+            items = [docs[n * 7 % 90_000 : n * 7 % 90_000 + each] for n in range(first, first + rows)]
+            past = [{"query": f"query {first + k}", "items": some, "clicked": None} for k, some in enumerate(items)]
+            ask("POST", "/v1/collections/shop/history", {"rows": past})
+        learnt = time.perf_counter() - begin
+        ended.set()
+        ranking.join()
+        resident, took = server.resident(), server.end(signal.SIGTERM)
+        begin = time.perf_counter()
+        server.start()
+        ask = Connection(server.port)
+        ask("POST", "/v1/collections/shop/rank", {"query": "query 0", "candidates": docs[:ITEMS]})
+        first_list, shop = time.perf_counter() - begin, ask("GET", "/v1/collections/shop", {})
+        server.end(signal.SIGTERM)
+    kept = shop["collection"]["pairs"]
+    print(f"{kept:,} of {pairs * 3 // 2:,} pairs stay; {resident / 1e6:.0f} MB in all;", end=" ")
+    print(f"learnt in {learnt:.0f} s, end {took:.1f} s, from the start to the first list {first_list:.1f} s")
+    for name, own in (("collection", times[::2]), ("board", times[1::2])):
+        cuts = " / ".join(f"{1e3 * cut:.1f}" for cut in np.percentile(own, [50, 99, 100]))
+        print(f"ms of {len(own):,} lists of the {name} meanwhile, median / 99 % / longest: {cuts}")
 
 
 if __name__ == "__main__":
@@ -733,7 +782,11 @@ if __name__ == "__main__":
     parser.add_argument("--naver", type=pathlib.Path, metavar="FOLDER", help="judgments of that log, in its place")
     parser.add_argument("--surges", action="store_true", help="alarms, without an attack and under it, in its place")
     parser.add_argument("--scale", type=int, metavar="PAIRS", help="what so many pairs take, in place of all else")
+    parser.add_argument("--served", type=int, metavar="PAIRS", help="a service that may remember so many, likewise")
     options = parser.parse_args()
+    if options.served:
+        served(options.served)
+        raise SystemExit
     if options.scale:
         scale(options.scale)
         raise SystemExit

@@ -1,13 +1,15 @@
 """Lists of one busy board are applied together where that is the same as one by one."""
 
 import asyncio
+import functools
+import threading
 
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
 from steadyrank.core.contract import ANYONE, NOTE_EXTRA
 from steadyrank.service.board import events
-from steadyrank.service.board.board import Board
+from steadyrank.service.board.board import Board, Work
 from steadyrank.service.board.config import Config
 from steadyrank.service.storage import LogEntry
 from steadyrank.service.worker.board_session import BoardSession
@@ -105,6 +107,60 @@ async def test_lists_in_the_inbox_are_applied_together_in_order_and_others_alone
         await asyncio.sleep(0)
     assert applied == [1, 2, 3, [4, 5, 6, 7]]
     assert inbox.applied == {0: 7}
+
+
+async def test_work_of_an_event_is_done_in_a_thread_and_nothing_follows_meanwhile():
+    go_on, applied = threading.Event(), []
+
+    def work(seq):
+        assert go_on.wait(60)
+        if seq == 2:
+            raise MemoryError
+        return seq
+
+    def one(line, made):
+        yield (step := Work(functools.partial(work, line.seq)))
+        applied.append(step.made())
+        return "done"
+
+    async def look():
+        async with inbox.hold_events():
+            return list(applied)
+
+    inbox = Inbox(one)
+    inbox.deliver([Line(seq, 1, events.Expired(1), None) for seq in (1, 2, 3)], {})
+    looking = asyncio.create_task(look())
+    await asyncio.sleep(0.02)
+    assert applied == []
+    assert not looking.done()
+    go_on.set()
+    assert await looking == [1]  # in between
+    while inbox:
+        await asyncio.sleep(0)
+    assert applied == [1, 3]  # who fails is told of, and others go on
+    assert inbox.applied == {0: 3}
+
+
+async def test_what_another_worker_applies_by_now_does_not_wait_for_work_that_was_begun():
+    go_on, applied = threading.Event(), []
+
+    def one(line, made):
+        if line.seq == 1:
+            yield Work(lambda: go_on.wait(60))
+        applied.append(line.seq)
+        return "done"
+
+    inbox = Inbox(one)
+    inbox.reset({0: 0, 1: -1}, 2)
+    inbox.deliver([Line(seq, 1, events.Expired(1), None) for seq in (1, 2)], {})
+    inbox.drop([1])
+    inbox.deliver([Line(4, 1, events.Expired(1), None)], {})
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert applied == [2, 4]
+    go_on.set()
+    await asyncio.sleep(0.02)
+    assert applied == [2, 4]
 
 
 def test_rows_read_together_say_which_one_is_damaged():

@@ -293,8 +293,11 @@ def test_texts_are_kept_once_and_left_out_by_row():
         texts.add(1000 - n, "another")
     assert [texts.text(1000 - n) for n in range(300)] == names
     assert texts.text(5) is None
-    texts.keep(np.arange(300) % 3 == 1)
+    texts = texts.keeping(np.arange(300) % 3 == 1)
     assert len(texts) == 100
+    assert texts.with_room(texts.room) is texts
+    texts = texts.with_room(texts.room + 1)
+    assert texts.room > 100
     assert texts.text(1000 - 4) == names[4]
     assert texts.text(1000 - 3) is None
     again = Texts()

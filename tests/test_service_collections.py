@@ -9,11 +9,14 @@ import threading
 
 import msgspec
 import numpy as np
+import psycopg
 import pytest
 
 import steadyrank as sr
 from service_tools import Clocks, Server, number_of, replayed, serving, until, wait_until
 from steadyrank.cli import main
+from steadyrank.live.collection import collection_state
+from steadyrank.live.collection.collection_state import CollectionState
 from steadyrank.live.collection.id_table import find_row
 from steadyrank.service.alerts.watcher import Watcher
 from steadyrank.service.board import events
@@ -80,16 +83,16 @@ async def test_lists_are_those_of_a_collection_in_process(url):
         assert sum(query["visits"] for query in state["queries"]) == 150
 
 
-@pytest.mark.parametrize("large", [0, 10_000], ids=["copied in a thread", "copied at once"])
+@pytest.mark.parametrize("large", [True, False], ids=["in threads", "at once"])
 async def test_whoever_folds_its_log_has_the_same_bytes(url, monkeypatch, large):
     monkeypatch.setattr("steadyrank.service.worker.worker.SNAPSHOT_EVERY", 50)
-    monkeypatch.setattr("steadyrank.service.worker.worker._LARGE", large)
+    if large:
+        monkeypatch.setattr("steadyrank.service.worker.worker._LARGE", 0)
+        monkeypatch.setattr(collection_state, "LARGE", 0)
     async with serving(url) as local:
         await collection(local, most_pairs=1_000, keep_queries=True)
         await visits(local, 60)
-        for n in range(150):  # beyond what it remembers
-            shown = await rank(local, f"rare {n}", candidates=[f"{n}-{k}" for k in range(10)])
-            await answer(local, shown, clicks=[0, 1, 0, 0])
+        await new_queries(local, 300)  # beyond what it remembers
         assert (await local.ask("GET", "collections/shop"))["pairs"] <= 1_000
         await local.ask("POST", "collections/shop/labels", {"start": 3, "end": 9, "label": "fraud"})
         await local.ask("POST", "collections/shop/forget", {"query": "query 1"})
@@ -147,6 +150,53 @@ async def test_answers_do_not_wait_for_who_looks_at_all_queries(url, monkeypatch
             (query,) = [told] if name == "query" else told["queries"]
             assert query["visits"] == 30
         assert (await local.ask("POST", "collections/shop/query", {"query": "query 0"}))["visits"] == 60
+
+
+async def new_queries(local, rounds):
+    """Answers to lists of queries and items that nobody has seen."""
+    for n in range(rounds):
+        shown = await rank(local, f"rare {n}", candidates=[f"{n}-{k}" for k in range(10)])
+        await answer(local, shown, clicked=None)
+
+
+@pytest.mark.parametrize("act", ["make room", "forget"])
+async def test_lists_are_given_out_while_tables_are_made_anew(url, monkeypatch, act):
+    """A thread makes them: the loop, which all requests share, does none of it. Answers wait for their turn."""
+    begun, go_on, makers, make = threading.Event(), threading.Event(), set(), CollectionState._tables_of
+
+    def slow(state, stays):
+        makers.add(threading.current_thread())
+        begun.set()
+        assert go_on.wait(60)
+        return make(state, stays)
+
+    monkeypatch.setattr(collection_state, "LARGE", 0)
+    monkeypatch.setattr(CollectionState, "_tables_of", slow)
+    async with serving(url) as local:
+        await collection(local, most_pairs=1_000)
+        await visits(local, 60)
+        if act == "forget":
+            doing = asyncio.create_task(local.ask("POST", "collections/shop/forget", {"query": "query 1"}))
+        else:
+            doing = asyncio.create_task(new_queries(local, 300))
+        await until(begun.is_set)
+        state = local.worker.boards["shop"].board.learner_state
+        pairs = state.n_pairs
+        for _ in range(3):
+            shown = await rank(local, "query 0")
+            assert shown["items"][0] in LIKED
+        answering = asyncio.create_task(answer(local, shown, clicked=shown["items"][0]))
+        await asyncio.sleep(0.05)
+        assert not doing.done()
+        assert not answering.done()
+        assert state.n_pairs == pairs
+        go_on.set()
+        assert (await answering)["outcome"] == "learnt"
+        await doing
+        assert makers
+        assert threading.main_thread() not in makers
+        assert state.n_pairs <= 1_000
+        assert replayed(url, "shop") == local.digest("shop")
 
 
 def leads_to(url, query):
@@ -382,14 +432,20 @@ async def test_lists_with_chances_are_compared_and_others_are_not(url):
 
 def stored(url):
     """Every byte that the database holds, in its rows."""
-    with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as database:
-        tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    if url.startswith("sqlite"):
+        connect, names = sqlite3.connect, "SELECT name FROM sqlite_master WHERE type = 'table'"
+    else:
+        connect, names = psycopg.connect, "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
+    with contextlib.closing(connect(url.removeprefix("sqlite:///"))) as database:
+        tables = [name for (name,) in database.execute(names)]
         return repr([database.execute(f"SELECT * FROM {table}").fetchall() for table in tables]).encode(), [
             body for (body,) in database.execute("SELECT body FROM events UNION ALL SELECT body FROM snapshots")
         ]
 
 
-async def test_a_query_is_forgotten_in_memory_in_snapshots_and_in_the_log(url, monkeypatch):
+@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
+async def test_a_query_is_forgotten_in_memory_in_snapshots_and_in_the_log(store, url, request, monkeypatch):
+    url = url if store == "sqlite" else request.getfixturevalue("database").fresh()
     monkeypatch.setattr("steadyrank.service.worker.worker.SNAPSHOT_EVERY", 40)
     async with serving(url) as local:
         await collection(local, keep_queries=True)

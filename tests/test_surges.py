@@ -12,7 +12,7 @@ from steadyrank.core.compiling.jit import kernel
 from steadyrank.core.contract import Visit
 from steadyrank.core.dispatch import call_forget, call_update
 from steadyrank.live.collection import surges as module
-from steadyrank.live.collection.id_table import find_or_add_row
+from steadyrank.live.collection.id_table import IdTable, find_or_add_row
 from steadyrank.live.collection.pair_table import find
 from steadyrank.live.collection.surges import APART, MOST, NATS, SURE, Surges, gain, note_surge, odds_times
 from test_collection import DOCS, noted, re_ranker
@@ -127,7 +127,7 @@ def test_surges_soon_after_one_another_are_one_alarm_and_the_latest_are_remember
     note_all(surges, np.array([5, 6, 5, 9]), np.array([step, 2 * step, 1, late]))  # the third came late
     assert surges.what[:4, module.ALARM].tolist() == [1, 1, 1, 2]
     surges.rename(5, 77)
-    surges.leave_out(np.array([77, 9]))
+    surges.leave_out(IdTable.of(np.array([77, 9]), 4))
     assert surges.what[surges.rows(), module.QUERY].tolist() == [77, 77, 9]
     assert not surges.what[1].any()
     many = np.arange(1, MOST + 4)
@@ -189,7 +189,7 @@ def test_queries_that_leave_memory_leave_alarms():
     state = collection._state
     assert len(collection.alarms()[0].queries) == 2
     first = int(state.learner.queries.ids.ids[0])
-    state._leave_out(np.array([True, False]))
+    state.take_tables(state._tables_of(np.array([True, False])))
     assert collection.alarms()[0].queries == [f"{first:014x}"]
 
 

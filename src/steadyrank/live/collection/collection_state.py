@@ -1,6 +1,7 @@
 """The memory of a collection: a learner over the places of an engine's order, and what each query has taught it."""
 
 import copy
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from .re_ranker import PLACES, QUERY, ReRanker, index_candidates, re_rank
 
 FEWEST_PAIRS = 1_000
 FEWEST_SLOTS = 1 << 6
+LARGE = 1 << 16  # slots of pairs: more take longer than a request may
 MOST_PAIRS = 1 << 30
 MOST_PAIR_BYTES = 123  # of a pair in memory: 31 a slot, of which three in eight may be in use, and an item's name
 MOST_CANDIDATES = 10_000
@@ -47,6 +49,26 @@ class Brought(NamedTuple):
 
 
 NOTHING_CAME = Brought(0, 0.0)
+
+
+class Tables(NamedTuple):
+    """What is known of queries, their items and their names: what is made anew where there is too little room."""
+
+    queries: QueryTable
+    pairs: PairTable
+    item_names: Texts
+    query_texts: Texts
+    brought: dict[tuple[int, int], Brought]
+
+    def with_room(self, pairs: int, queries: int, names: int) -> "Tables":
+        """The same, with room for so many more."""
+        return Tables(
+            self.queries.with_room(queries),
+            self.pairs.with_room(pairs),
+            self.item_names.with_room(names),
+            self.query_texts.with_room(queries),
+            self.brought,
+        )
 
 
 class CollectionState(LearnerState):
@@ -120,11 +142,12 @@ class CollectionState(LearnerState):
 
     def note_of(self, shown: ShownItems) -> Floats:
         """The note of a list that was shown; its query is remembered from now on, and the names that it brings."""
-        self._enter(shown.query)
+        if not self.knows_query(shown.query):
+            self._make_room(queries=1)
+            find_or_add_row(self.learner.queries.ids, shown.query)
         if shown.names:
             self._add_names(shown)
-        if len(self.item_names) > 2 * self.n_pairs + _SPARE_NAMES:
-            self._leave_out_names()
+        self._make_room()
         if shown.text:
             self.query_texts.add(shown.query, shown.text)
         note: Floats = np.zeros(self.length + NOTE_EXTRA)
@@ -151,18 +174,9 @@ class CollectionState(LearnerState):
         """A query's text, or its id as text if it is not kept."""
         return self.query_texts.text(query) or f"{query:014x}"
 
-    def _enter(self, query: int) -> None:
-        """A query has a row from now on."""
-        queries: QueryTable = self.learner.queries
-        if find_row(queries.ids, query) != NOT_THERE:
-            return
-        if queries.total >= self.most_pairs:
-            self._leave_out(busiest(queries, self.learner.pairs, self._kept_when_full()))
-            queries = self.learner.queries
-        if not queries.ids.room:
-            queries = queries.keeping(np.arange(queries.total), 2 * queries.ids.key.size)
-            self.learner = self.learner._replace(queries=queries)
-        find_or_add_row(queries.ids, query)
+    def knows_query(self, query: int) -> bool:
+        """Whether a query is remembered."""
+        return bool(find_row(self.learner.queries.ids, query) != NOT_THERE)
 
     def learn(
         self,
@@ -176,7 +190,7 @@ class CollectionState(LearnerState):
         vouched: bool = False,
     ) -> bool:
         """Learn from one list's feedback, as `LearnerState.learn` does; items far down are all at the last place."""
-        self._make_room(examined)
+        self._make_room(pairs=examined)
         places = places_known(ranking)
         if self.outcomes is not None:
             self._note_clicks(visit.t, places[:examined][clicks[:examined]], note[:examined][clicks[:examined]], note)
@@ -190,49 +204,89 @@ class CollectionState(LearnerState):
         while len(self._clicked) > self.outcomes.most:
             del self._clicked[next(iter(self._clicked))]
 
-    def _make_room(self, more: int) -> None:
-        """Have room for so many pairs more; the queries with the fewest visits leave if there would be too many."""
-        if self.n_pairs + more > self.most_pairs:
-            self._leave_out(busiest(self.learner.queries, self.learner.pairs, self._kept_when_full()))
-        pairs: PairTable = self.learner.pairs
-        if pairs.room < more:
-            slots = slots_for(pairs.total + more, pairs.item.size)
-            self.learner = self.learner._replace(pairs=PairTable.of(pairs._asdict(), slots))
+    @property
+    def is_large(self) -> bool:
+        """Whether it takes long to make tables anew."""
+        return bool(self.learner.pairs.item.size >= LARGE)
 
-    def _kept_when_full(self) -> int:
-        """How many pairs and queries stay together when there are too many."""
-        return self.most_pairs * 2 // 3
+    def lacks_room(self, pairs: int = 0, queries: int = 0, names: int = 0) -> bool:
+        """Whether tables have to be made anew before so many more may come."""
+        learner = self.learner
+        return (
+            learner.pairs.room < pairs
+            or learner.queries.ids.room < queries
+            or self.item_names.room < names
+            or self.query_texts.room < queries
+            or self._is_full(pairs, queries)
+            or self._has_idle_names(names)
+        )
 
-    def _leave_out(self, stays: Bools) -> None:
-        """Remember these queries alone, [rows], and the names that they need. O(all pairs)."""
+    def _is_full(self, pairs: int, queries: int) -> bool:
+        """Whether so many more are too many."""
+        return self.n_pairs + pairs > self.most_pairs or self.n_queries + queries > self.most_pairs
+
+    def _has_idle_names(self, names: int) -> bool:
+        """Whether with so many more too many names are of items that nobody has looked at."""
+        return len(self.item_names) + names > 2 * self.n_pairs + _SPARE_NAMES
+
+    def _make_room(self, pairs: int = 0, queries: int = 0, names: int = 0) -> None:
+        """Have room for so many more."""
+        if self.lacks_room(pairs, queries, names):
+            self.take_tables(self.roomier(pairs, queries, names))
+
+    def roomier(self, pairs: int = 0, queries: int = 0, names: int = 0) -> Tables:
+        """Tables with room for so many more; where these are too many, without the queries with the fewest visits.
+
+        It changes nothing, so that lists can be made meanwhile. O(all pairs).
+        """
+        learner = self.learner
+        made = Tables(learner.queries, learner.pairs, self.item_names, self.query_texts, self.brought)
+        if self._is_full(pairs, queries):
+            made = self._tables_of(busiest(made.queries, made.pairs, self.most_pairs * 2 // 3))
+        elif self._has_idle_names(names):
+            made = made._replace(item_names=self._names_of(made.pairs))
+        return made.with_room(pairs, queries, names)
+
+    def tables_without(self, query: int) -> Tables:
+        """Tables that do not know a query, which is remembered. It changes nothing. O(all pairs)."""
+        stays: Bools = np.ones(self.n_queries, np.bool_)
+        stays[find_row(self.learner.queries.ids, query)] = False
+        return self._tables_of(stays)
+
+    def _tables_of(self, stays: Bools) -> Tables:
+        """Tables of these queries alone, [rows], and of the names that they need."""
         pairs: PairTable = self.learner.pairs
         queries, pairs = without(self.learner.queries, pairs, stays, pairs.item.size)
-        self.learner = self.learner._replace(queries=queries, pairs=pairs)
-        self.learner.surges.leave_out(queries.ids.ids)
-        self.brought = {p: b for p, b in self.brought.items() if find_row(queries.ids, p[0]) != NOT_THERE}
-        self._leave_out_names()
-        self.query_texts.keep(np.isin(self.query_texts.ids(), queries.ids.ids))
+        texts = self.query_texts.keeping(queries.ids.rows(self.query_texts.ids()) != NOT_THERE)
+        known = queries.ids.rows(np.array([query for query, _ in self.brought], np.int64)) != NOT_THERE
+        brought = dict(itertools.compress(self.brought.items(), known.tolist()))
+        return Tables(queries, pairs, self._names_of(pairs), texts, brought)
 
-    def _leave_out_names(self) -> None:
-        """Remember the names of items alone of which there is a pair."""
+    def _names_of(self, pairs: PairTable) -> Texts:
+        """The names of the items of these pairs alone."""
         kept: Bools = np.zeros(len(self.item_names) + 1, np.bool_)
-        kept[self.item_names.rows(self.learner.pairs.item)] = True  # NOT_THERE is the last one
-        self.item_names.keep(kept[:-1])
+        kept[self.item_names.rows(pairs.item)] = True  # NOT_THERE is the last one
+        return self.item_names.keeping(kept[:-1])
 
-    def forget_query(self, query: int, notes: Floats) -> bool:
+    def take_tables(self, tables: Tables) -> None:
+        """Go on with these: they were made of its own, and nothing was learnt since."""
+        self.learner = self.learner._replace(queries=tables.queries, pairs=tables.pairs)
+        self.item_names, self.query_texts, self.brought = tables.item_names, tables.query_texts, tables.brought
+        self.learner.surges.leave_out(tables.queries.ids)
+
+    def forget_query(self, query: int, notes: Floats, tables: Tables | None = None) -> bool:
         """Remove all that is known of a query; whether it was known. `notes`: of lists that may still be answered.
 
-        Its lists teach nothing any more, and what guards remember of them names no query. O(all pairs).
+        Its lists teach nothing any more, and what guards remember of them names no query. O(all pairs), unless
+        `tables` without it are made already.
         """
         self._rename_in_notes(query, EMPTY, notes)
-        self._clicked = {at: pair for at, pair in self._clicked.items() if pair[0] != query}
-        row = int(find_row(self.learner.queries.ids, query))
-        if row == NOT_THERE:
-            return False
-        stays: Bools = np.ones(self.n_queries, np.bool_)
-        stays[row] = False
-        self._leave_out(stays)
-        return True
+        for at in [at for at, pair in self._clicked.items() if pair[0] == query]:
+            del self._clicked[at]
+        was_known = self.knows_query(query)
+        if was_known:
+            self.take_tables(self.tables_without(query) if tables is None else tables)
+        return was_known
 
     def rename_query(self, query: int, now: int, notes: Floats) -> bool:
         """Know a query by another id, and no text of it; whether anything said something of it. O(queries)."""
@@ -246,7 +300,7 @@ class CollectionState(LearnerState):
             queries.ids.id[row] = now
             other = queries.keeping(np.arange(queries.total), queries.ids.key.size)
             self.learner = self.learner._replace(queries=other)
-            self.query_texts.keep(self.query_texts.ids() != query)
+            self.query_texts = self.query_texts.keeping(self.query_texts.ids() != query)
         return had_id or row != NOT_THERE
 
     def _rename_in_notes(self, query: int, now: int, notes: Floats) -> bool:

@@ -59,6 +59,12 @@ class IdTable(NamedTuple):
         """Ids that may still come before the table has to grow."""
         return self.id.size - int(self.used[0])
 
+    def rows(self, ids: Ints) -> Ints:
+        """The row of each id; NOT_THERE for those that have none."""
+        rows: Ints = np.empty(ids.size, np.int64)
+        find_rows(self, ids, rows)
+        return rows
+
 
 def slots_for(count: int, least: int) -> int:
     """How many slots so many entries need: a power of two, at least `least`."""
@@ -128,8 +134,8 @@ class Texts:
     def __init__(self) -> None:
         self._begin(np.zeros(0, np.int64), np.zeros(0, np.int64), b"")
 
-    def _begin(self, ids: Ints, ends: Ints, content: bytes) -> None:
-        self._ids = IdTable.of(ids, slots_for(ids.size + 1, self._FIRST))
+    def _begin(self, ids: Ints, ends: Ints, content: bytes, more: int = 1) -> None:
+        self._ids = IdTable.of(ids, slots_for(ids.size + more, self._FIRST))
         self._ends: Ints = np.zeros(self._ids.id.size, np.int64)
         self._ends[: ends.size] = ends
         self._content = bytearray(content)
@@ -154,9 +160,7 @@ class Texts:
 
     def rows(self, ids: Ints) -> Ints:
         """Where the text of each id stands; NOT_THERE for those without."""
-        rows: Ints = np.empty(ids.size, np.int64)
-        find_rows(self._ids, ids, rows)
-        return rows
+        return self._ids.rows(ids)
 
     def text(self, id: int) -> str | None:
         """The text of an id, if there is one."""
@@ -166,13 +170,22 @@ class Texts:
         start = int(self._ends[row - 1]) if row else 0
         return self._content[start : int(self._ends[row])].decode("utf-8", "surrogatepass")
 
-    def keep(self, kept: Bools) -> None:
-        """Leave out the texts of the rows that are not `kept`, [len(self)]. O(all texts)."""
-        ends = self._ends[: len(self)]
-        starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
-        content = memoryview(bytes(self._content))
-        parts = [content[start:end] for start, end in zip(starts[kept].tolist(), ends[kept].tolist(), strict=True)]
-        self._begin(self._ids.ids[kept], np.cumsum((ends - starts)[kept]), b"".join(parts))
+    @property
+    def room(self) -> int:
+        """Texts that may still come before the table has to grow."""
+        return self._ids.room
+
+    def keeping(self, kept: Bools, more: int = 1) -> "Texts":
+        """The texts of these rows alone, [len(self)], and room for more. O(all texts)."""
+        sizes = np.diff(self._ends[: len(self)], prepend=0)
+        content = np.frombuffer(bytes(self._content), np.uint8)[np.repeat(kept, sizes)]
+        other = Texts()
+        other._begin(self._ids.ids[kept], np.cumsum(sizes[kept]), content.tobytes(), more)
+        return other
+
+    def with_room(self, more: int) -> "Texts":
+        """All of them, and room for so many more: itself, where there is."""
+        return self if self.room >= more else self.keeping(np.ones(len(self), np.bool_), more)
 
     def copied(self) -> "Texts":
         """The same, for who reads them while more come."""

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ...core.arrays import Bools, Counts, Ints, Small
 from ...core.compiling.jit import kernel, no_refcount
-from .id_table import EMPTY, NOT_THERE, IdTable, mixed
+from .id_table import EMPTY, NOT_THERE, IdTable, mixed, slots_for
 
 
 class QueryTable(NamedTuple):
@@ -27,6 +27,12 @@ class QueryTable(NamedTuple):
     def total(self) -> int:
         """How many queries there are."""
         return int(self.ids.used[0])
+
+    def with_room(self, more: int) -> "QueryTable":
+        """The same, with room for so many more: itself, where there is. O(queries)."""
+        if self.ids.room >= more:
+            return self
+        return self.keeping(np.arange(self.total), slots_for(self.total + more, self.ids.key.size))
 
     def keeping(self, kept: Ints, slots: int) -> "QueryTable":
         """The queries of these rows, in this order, in a table of so many slots. O(queries)."""
@@ -66,6 +72,12 @@ class PairTable(NamedTuple):
     def room(self) -> int:
         """Pairs that may still come before the table has to grow."""
         return self.item.size * 3 // 4 - self.total
+
+    def with_room(self, more: int) -> "PairTable":
+        """The same, with room for so many more: itself, where there is. O(S)."""
+        if self.room >= more:
+            return self
+        return PairTable.of(self._asdict(), slots_for(self.total + more, self.item.size))
 
     def taken(self) -> Ints:
         """The slots in use, in order."""
@@ -164,6 +176,14 @@ def enter_all(table, item, query, looks, clicks, place, since, hits, step):
 
 
 @kernel
+def count_pairs(table, sizes):
+    """Add to each row of `sizes` how many pairs its query has."""
+    for slot in range(table.item.size):
+        if table.item[slot] != EMPTY:
+            sizes[table.query[slot]] += 1
+
+
+@kernel
 def slots_of(table, wanted, slots):
     """Write the slots of the pairs of these queries; how many they are."""
     n = 0
@@ -179,8 +199,8 @@ def busiest(queries: QueryTable, pairs: PairTable, most: int) -> Bools:
 
     O(S + R log R).
     """
-    size = np.bincount(pairs.query, minlength=queries.total) + 1  # a query takes as much as a pair
-    size[0] -= pairs.item.size - pairs.total  # slots that are empty
+    size: Ints = np.ones(queries.total, np.int64)  # a query takes as much as a pair
+    count_pairs(pairs, size)
     order = np.argsort(-queries.visits[: queries.total], kind="stable")
     stays: Bools = np.zeros(queries.total, np.bool_)
     stays[order[np.cumsum(size[order]) <= most]] = True

@@ -17,6 +17,7 @@ import numpy as np
 
 from ...core.arrays import Floats, Ints
 from ...core.compiling.jit import no_refcount
+from .id_table import NOT_THERE, IdTable
 
 RATIO = 4.0  # of odds
 SURE = 3.0  # standard deviations: of many pairs, some were clicked too seldom by chance when they were new
@@ -49,9 +50,9 @@ class Surges(NamedTuple):
         of_queries: Ints = rows[self.what[rows, QUERY] != 0]
         return of_queries
 
-    def leave_out(self, kept: Ints) -> None:
-        """Remember the surges of queries with these ids alone."""
-        gone = ~np.isin(self.what[:, QUERY], kept)
+    def leave_out(self, queries: IdTable) -> None:
+        """Remember the surges of these queries alone."""
+        gone = queries.rows(self.what[:, QUERY]) == NOT_THERE
         self.what[gone], self.counts[gone] = 0, 0.0
 
     def rename(self, query: int, now: int) -> None:

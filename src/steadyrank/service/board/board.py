@@ -1,8 +1,9 @@
 """One board: its settings, items, impressions and learner, as a fold over its events."""
 
 import contextlib
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -11,7 +12,7 @@ from ...core.arrays import Floats, Ints
 from ...core.contract import NOTE_EXTRA, Visit
 from ...core.refusals import Refused
 from ...live import answers, snapshot
-from ...live.collection.collection_state import CollectionState, ShownItems, places_known
+from ...live.collection.collection_state import CollectionState, ShownItems, Tables, places_known
 from ...live.collection.re_ranker import QUERY
 from ...live.impression_buffer import NO_OUTCOMES, UNANSWERED, ImpressionBuffer
 from ...live.learner_state import LearnerState
@@ -38,14 +39,42 @@ def _parts_of(done: int, upto: int) -> Iterator[int]:
     yield upto
 
 
-def finished(steps: Generator[None, None, str]) -> str:
+class Work:
+    """What takes long, changes nothing, and is to be called, in any thread, before an event is applied further."""
+
+    def __init__(self, call: Callable[[], Tables]) -> None:
+        """`call`: what is to be done."""
+        self._call = call
+        self._made: Tables | Exception = AssertionError("nobody did the work")
+
+    def __call__(self) -> None:
+        """Do it; what it raises is raised where its result is asked for."""
+        try:
+            self._made = self._call()
+        except Exception as error:
+            self._made = error
+
+    def made(self) -> Tables:
+        """What came of it."""
+        if isinstance(self._made, Exception):
+            raise self._made
+        return self._made
+
+
+# an event being applied: it stops where lists may be given out, and nothing else, or where work is to be done
+Steps: TypeAlias = Generator[Work | None, None, str]
+
+
+def finished(steps: Steps) -> str:
     """The outcome of an event that is applied to its end."""
     while True:
         try:
-            next(steps)
+            work = next(steps)
         except StopIteration as stop:
             outcome: str = stop.value
             return outcome
+        if work is not None:
+            work()
 
 
 class SilenceOut(Schema):
@@ -170,17 +199,27 @@ class Board:
         """The outcome of an event; one that is refused changes nothing but the count of events."""
         return finished(self.steps(event))
 
-    def steps(self, event: AnyEvent) -> Generator[None, None, str]:
-        """Apply an event; it stops after each part of a long one, where lists may be given out, and nothing else."""
+    def steps(self, event: AnyEvent) -> Steps:
+        """Apply an event; it stops after each part of a long one, and where work is to be done."""
         self.events += 1
         try:
+            yield from self._room()
             return (yield from self._apply(event))
         except Refused:
             raise
         except (ValueError, KeyError) as error:
             raise Refused(422, str(error)) from error
 
-    def _apply(self, event: AnyEvent) -> Generator[None, None, str]:
+    def _room(self) -> Iterator[Work]:
+        """Make room in a large collection for the lists that are learnt from until there is another look."""
+        state = self.learner_state
+        if isinstance(state, CollectionState) and state.is_large:
+            items = min((_AT_ONCE + 1) * self.length, state.most_pairs // 8)
+            if state.lacks_room(items, _AT_ONCE, items):
+                yield (work := Work(functools.partial(state.roomier, items, _AT_ONCE, items)))
+                state.take_tables(work.made())
+
+    def _apply(self, event: AnyEvent) -> Steps:
         match event:
             case events.Answered():
                 return self._answered(event)
@@ -195,27 +234,29 @@ class Board:
             case events.Settled():
                 for upto in _parts_of(self.impressions.settled, min(event.upto, self.impressions.last)):
                     self.impressions.settle(upto)
-                    yield
+                    yield None
+                    yield from self._room()
             case events.Expired():
                 for upto in _parts_of(self.impressions.over, min(event.upto, self.impressions.last)):
                     self.impressions.expire(upto)
-                    yield
+                    yield None
+                    yield from self._room()
             case events.Added():
                 return (yield from self._added(event))
             case events.Described():
                 for item, values in event.features.items():
                     self._describe(item, values)
-                    yield
+                    yield None
             case events.Retired():
                 for item in (event.item, *event.others):
                     self.learner_state.switch(item, False)
-                    yield
+                    yield None
             case events.History():
                 return (yield from self._history(event))
             case events.Configured():
                 self._configured(event.changes)
             case events.QueryForgotten():
-                return self._forget_query(event)
+                return (yield from self._forget_query(event))
             case events.Labelled():
                 number = self.labels.add(event.key, event.start, event.end, event.label, event.client, event.kind)
                 self.compare()
@@ -350,7 +391,7 @@ class Board:
             )
         return new
 
-    def _added(self, event: events.Added) -> Generator[None, None, str]:
+    def _added(self, event: events.Added) -> Steps:
         self.listed += self.check_listed(event.items) if event.by_lists else 0
         for item in event.items:
             if item in self.learner_state.slots:
@@ -359,7 +400,7 @@ class Board:
                 self.learner_state.add(item)
             if item in event.features:
                 self._describe(item, event.features[item])
-            yield
+            yield None
         return "done"
 
     def _describe(self, item: str, values: Known) -> None:
@@ -369,7 +410,7 @@ class Board:
             self.ruled.describe(item, values)
             self.learner_state.describe(item, self.learner_state.features.fitting_item(values))
 
-    def _history(self, event: events.History) -> Generator[None, None, str]:
+    def _history(self, event: events.History) -> Steps:
         if self.batches.includes(event):
             return "duplicate"
         self.batches.add(event)
@@ -382,7 +423,8 @@ class Board:
                 self.impressions.past(row.items, *answer, features, row.value)
                 self.outcomes += row.value > 0.0 and self.learner_state.outcomes is not None
             self.feedback.timeline.show(self.impressions.rounds, 0.0)
-            yield
+            yield None
+            yield from self._room()
         return "done"
 
     def _past_of(self, row: events.Past, of: ShownItems) -> None:
@@ -396,12 +438,16 @@ class Board:
         )
         self.impressions.past_list(ranking, state.note_of(of), *answer)
 
-    def _forget_query(self, event: events.QueryForgotten) -> str:
+    def _forget_query(self, event: events.QueryForgotten) -> Steps:
         """Nothing is known of a query from here on, and its open lists teach nothing."""
         state, forgotten = self.learner_state, False
         if isinstance(state, CollectionState):
             for query in (event.query, event.now):
-                forgotten |= state.forget_query(query, self.impressions.note)
+                tables = None
+                if state.is_large and state.knows_query(query):
+                    yield (work := Work(functools.partial(state.tables_without, query)))
+                    tables = work.made()
+                forgotten |= state.forget_query(query, self.impressions.note, tables)
         return "done" if forgotten else "unknown"
 
     def rename_query(self, query: int, now: int) -> bool:

@@ -12,11 +12,12 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from ...core.refusals import Refused
 from .. import tracing
+from ..board.board import Steps, Work
 from ..board.events import AnyEvent, Created, ListShown, encode, of_sender
 from ..storage import Fenced, NewEntry, Numbers, Outdated, Sender, SqlStore, Unavailable, open_store
 from .log_rows import Unreadable, read_events
@@ -37,7 +38,6 @@ _APPLYING = 20.0  # seconds after which who waits for an event to be applied is 
 
 log = logging.getLogger("steadyrank.service")
 
-Steps: TypeAlias = Generator[None, None, str]  # an event being applied; it stops where requests may have their turn
 Chore: TypeAlias = tuple[Callable[[SqlStore], Any], asyncio.Future[Any]]
 
 
@@ -88,6 +88,7 @@ class Inbox:
         self._apply, self._apply_lists = apply, apply_lists
         self._alone = 0  # so many of the first lines are applied one by one
         self._steps: Steps | None = None  # of the first line, if it was begun
+        self._work: asyncio.Future[None] | None = None  # that these wait for, in a thread
         self._begun = 0  # when the first line was, in nanoseconds since 1970, if it has a trace
         self._holders = 0  # who keeps events from being begun
         self._scheduled = False
@@ -101,6 +102,7 @@ class Inbox:
         """Everything up to these events is applied, of so many partitions in all, and nothing waits."""
         self._lines.clear()
         self._steps, self.applied, self.partitions, self._alone = None, dict(heads), partitions, 0
+        self._work = None
 
     def add(self, heads: Mapping[int, int]) -> None:
         """Events of more partitions come from now on; everything up to these is applied."""
@@ -110,7 +112,7 @@ class Inbox:
         """Apply nothing more of some partitions: another worker does. Who waits for an event of them is told so."""
         gone = {partition for partition in partitions if self.applied.pop(partition, None) is not None}
         if self._lines and self._steps is not None and self._lines[0][0].seq % self.partitions in gone:
-            self._steps = None
+            self._steps = self._work = None
         kept: list[tuple[Line, dict[int, Any]]] = []
         for line, made in self._lines:
             if line.seq % self.partitions not in gone:
@@ -121,6 +123,7 @@ class Inbox:
         for seq, future in self._waiting:
             if seq % self.partitions in gone:
                 _settle(future, None, Fenced([seq % self.partitions]))
+        self._drain_soon()  # nobody else goes on where a thread was at work
 
     def deliver(self, lines: Sequence[Line], made: dict[int, Any]) -> None:
         """More events in log order, and what was made of boards that they create."""
@@ -135,7 +138,7 @@ class Inbox:
         self.begin_hold()
         try:
             while self._steps is not None:
-                await asyncio.sleep(0)
+                await (asyncio.sleep(0) if self._work is None else asyncio.wait([self._work]))
             yield
         finally:
             self.end_hold()
@@ -151,12 +154,25 @@ class Inbox:
 
     def _drain_soon(self) -> None:
         """Go on in the next turn, if there is anything that may be applied."""
-        if self._lines and not self._scheduled and (self._steps is not None or not self._holders):
+        may = not self._works and (self._steps is not None or not self._holders)
+        if self._lines and not self._scheduled and may:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._drain)
 
+    @property
+    def _works(self) -> bool:
+        """Whether a thread is at work for the first line."""
+        return self._work is not None and not self._work.done()
+
+    def _begin_work(self, work: Work) -> None:
+        """Do in a thread what the first line waits for; then it goes on."""
+        self._work = asyncio.get_running_loop().run_in_executor(None, work)
+        self._work.add_done_callback(lambda _: self._drain_soon())
+
     def _drain(self) -> None:
         self._scheduled, end = False, time.perf_counter() + _TURN
+        if self._works:
+            return
         for _ in range(min(len(self._lines), _APPLIED_AT_ONCE)):
             if self._holders and self._steps is None:
                 break
@@ -206,10 +222,13 @@ class Inbox:
         if self._steps is None and line.trace is not None:
             self._begun = time.time_ns()
         steps = self._steps = self._steps or self._apply(line, made)
+        self._work = None
         try:
             while True:
-                next(steps)
-                if time.perf_counter() > end:
+                work = next(steps)
+                if work is not None:
+                    self._begin_work(work)
+                if work is not None or time.perf_counter() > end:
                     return None
         except StopIteration as stop:
             outcome: str = stop.value

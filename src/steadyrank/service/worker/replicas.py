@@ -296,7 +296,9 @@ class Replicas:
         event = line.event
         assert not isinstance(event, Unreadable)
         try:
-            for _ in session.board.steps(event):
+            for work in session.board.steps(event):
+                if work is not None:
+                    await asyncio.to_thread(work)
                 await self._give_way()
             session.note(line, "", self._gave(event), self.monotonic())
         except Refused:

@@ -17,7 +17,7 @@ from ...core.memory_limit import MOST_BYTES
 from ...core.refusals import Refused
 from ...live.collection.collection_state import CollectionState
 from ..board import events
-from ..board.board import Board, finished
+from ..board.board import Board, Steps, finished
 from ..board.checks import check, check_memory, check_rules
 from ..board.events import AnyEvent
 from ..storage import Fenced, Key, Sender, SqlStore, Unavailable
@@ -25,7 +25,7 @@ from .board_cache import BoardCache
 from .board_session import BoardSession, Edge, Parked, begin
 from .clock import Clock, uptime
 from .log_rows import Unreadable, not_applied
-from .log_writer import Inbox, Line, LogWriter, SharedLook, Steps
+from .log_writer import Inbox, Line, LogWriter, SharedLook
 from .ownership import Ownership
 from .recovery import Kept, fold_again, moved_edges, recover, save, wipe
 from .replicas import Replicas

@@ -15,7 +15,7 @@ rules is only the first: items and places are exchanged, within the rules, as lo
 (`exchange_by_rules`), by a draw of what items attract and clicks are worth. A boost is a factor on the latter.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import gt
 from typing import Any, NamedTuple
 
@@ -93,6 +93,7 @@ class SlotRules:
             for label, slots in _sets_of(name, one, state, known, space)
         ]
         self.caps_of, self.needs_of = _numbers(self.caps), _numbers(self.needs)
+        self.least = [need.number for need in self.needs]
         self.new_needs = tuple(number for number, need in enumerate(self.needs) if need.new)
         self.pins: dict[int, tuple[int, str]] = {}  # by place from 0: the slot, and the rule
         self.unkept: list[str] = []  # whatever the list
@@ -101,6 +102,7 @@ class SlotRules:
         self._pin(rules, state)
         self.most = [cap.number for cap in self.caps]  # what pins leave of it
         self._count_pins()
+        self.pins_alone = not (self.caps or self.needs or self.boosts)
 
     def _pin(self, rules: Rules, state: LearnerState) -> None:
         """Give pins their places."""
@@ -148,8 +150,15 @@ class SlotRules:
                 return False
         if not self.needs:
             return True
-        has = [number for slot in ranking for number in self.needs_with(slot, state)]
-        return all(has.count(number) >= need.number for number, need in enumerate(self.needs))
+        has = [0] * len(self.needs)
+        for slot in self.counted(ranking):
+            for number in self.needs_with(slot, state):
+                has[number] += 1
+        return not any(map(gt, self.least, has))
+
+    def counted(self, slots: Iterable[int]) -> list[int]:
+        """Those of the slots that may count for an include: sooner found than for which."""
+        return list(slots) if self.new_needs else [slot for slot in slots if slot in self.needs_of]
 
     def fits(self, items: Sequence[int], item: int) -> bool:
         """Whether groups allow an item in a list beside others."""
@@ -231,9 +240,9 @@ class _Source:
 
     def see(self, slots: Sequence[int]) -> list[int]:
         """Slots come next in the order of preference; those that are new in it."""
-        fresh = [slot for slot in slots if slot not in self.seen]
-        for slot in fresh:
-            self.seen[slot] = len(self.seen)
+        seen = self.seen
+        fresh = [slot for slot in slots if slot not in seen] if seen else list(slots)
+        seen.update(zip(fresh, range(len(seen), len(seen) + len(fresh)), strict=True))
         return fresh
 
     def more(self, wanted: int, full: Sequence[Ints]) -> list[int]:
@@ -277,7 +286,7 @@ class _Choice:
         self.source, self.rules, self.state = source, source.rules, source.state
         self.pinned, self.free = set(pinned), free
         self.most = self.rules.most
-        self.least = [need.number for need in self.rules.needs]
+        self.least = list(self.rules.least)
         self.unkept: list[str] = []
         self._steps = _Steps()
         self._begin()
@@ -291,23 +300,26 @@ class _Choice:
     def _count(self, slot: int, step: int) -> None:
         for number in self.rules.caps_of.get(slot, ()):
             self.counts[number] += step
-        for number in self.rules.needs_with(slot, self.state) if self.has else ():
-            self.has[number] += step
+        if self.has and (self.rules.new_needs or slot in self.rules.needs_of):
+            for number in self.rules.needs_with(slot, self.state):
+                self.has[number] += step
 
     def take(self, slots: Sequence[int]) -> None:
         """Take items in their order, as far as there is room and groups allow."""
-        caps_of, most, counts = self.rules.caps_of, self.most, self.counts
+        caps_of, most, counts, pinned, chosen = self.rules.caps_of, self.most, self.counts, self.pinned, self.chosen
         if not counts and not self.has:
-            self.chosen += [slot for slot in slots if slot not in self.pinned][: self.free - len(self.chosen)]
+            chosen += [slot for slot in slots if slot not in pinned][: self.free - len(chosen)]
             return
         for slot in slots:
-            if len(self.chosen) == self.free:
+            if len(chosen) == self.free:
                 return
-            if slot in self.pinned:
+            if slot in pinned:
                 continue
-            caps = caps_of.get(slot, ())
-            if not caps or all(counts[number] < most[number] for number in caps):
-                self.chosen.append(slot)
+            for number in caps_of.get(slot, ()):
+                if counts[number] >= most[number]:
+                    break
+            else:
+                chosen.append(slot)
                 self._count(slot, 1)
 
     def fill(self) -> None:
@@ -321,15 +333,15 @@ class _Choice:
 
     def swaps(self, one: int, other: int) -> bool:
         """Whether the list without `one` and with `other` keeps all that it keeps now."""
-        leaves = self.rules.caps_of.get(one, ())
-        for number in self.rules.caps_of.get(other, ()):
+        rules = self.rules
+        leaves = rules.caps_of.get(one, ())
+        for number in rules.caps_of.get(other, ()):
             if self.counts[number] - (number in leaves) >= self.most[number]:
                 return False
-        comes = self.rules.needs_with(other, self.state)
-        return all(
-            self.has[number] > self.least[number] or number in comes
-            for number in self.rules.needs_with(one, self.state)
-        )
+        for number in rules.needs_with(one, self.state):
+            if self.has[number] <= self.least[number] and number not in rules.needs_with(other, self.state):
+                return False
+        return True
 
     def swap(self, one: int, other: int) -> None:
         """Put `other` in for `one`."""
@@ -342,10 +354,11 @@ class _Choice:
     def include(self, number: int) -> bool:
         """Bring in one more item of an include; whether that went."""
         needs_with, taken = self.rules.needs_with, {*self.chosen, *self.pinned}
-        rest = [s for s in self.source.seen if s not in taken and number in needs_with(s, self.state)]
+        counted = self.rules.counted(self.source.seen)
+        rest = [s for s in counted if s not in taken and number in needs_with(s, self.state)]
         need = self.rules.needs[number]
         rest += self.source.new(1) if need.new else self.source.among(need.slots, self.least[number] + len(self.most))
-        own = [slot for slot in self.chosen if number in self.rules.needs_with(slot, self.state)]
+        own = [s for s in self.rules.counted(self.chosen) if number in needs_with(s, self.state)]
         room = len(self.chosen) < self.free
         swap: tuple[int, int] | None = None
         for slot in rest:
@@ -579,17 +592,23 @@ def _boosted(source: _Source, preferred: list[int]) -> list[int]:
     slots = np.array(stay + moved, np.int64)
     estimates = state.estimates_at(source.visit, slots)
     assert estimates is not None
-    worth = {s: e * boosts.get(s, 1.0) for s, e in zip(slots.tolist(), estimates.tolist(), strict=True)}
-    keys = {slot: (place, 1, 0.0) for place, slot in enumerate(stay)}  # of items that stay, and of those before them
-    for slot in moved:
-        place = next((p for p, other in enumerate(stay) if worth[other] < worth[slot]), len(stay))
+    worth: list[float] = estimates.tolist()
+    enters = []  # before which of the items that stay, and among equals by worth
+    for i, slot in enumerate(moved):
+        own, place = worth[len(stay) + i] * boosts[slot], 0
+        while place < len(stay) and worth[place] >= own:
+            place += 1
         if slot in preferred:
             ahead = sum(other not in boosts for other in preferred[: preferred.index(slot)])
             place = min(place, ahead) if boosts[slot] > 1.0 else max(place, ahead)
-        keys[slot] = place, 0, -worth[slot]
-    order = sorted(keys, key=keys.__getitem__)
+        enters.append((place, -own, i))
+    order, upto = list[int](), 0
+    for place, _, i in sorted(enters):
+        order += [*stay[upto:place], moved[i]]
+        upto = place
+    order += stay[upto:]
     source.see(order)
-    source.seen.update({slot: place for place, slot in enumerate(order)})
+    source.seen.update(zip(order, range(len(order)), strict=True))
     return order
 
 
@@ -611,27 +630,32 @@ def rank_by_rules(
     own, unkept = base.tolist(), list(rules.unkept)
     if rules.kept_by(own, state):
         return RuledList(base, note, [FREE] * len(own), unkept)
-    source, order = _Source(state, rules, visit, some, rng), places_by_looks(state.learner, visit, len(own))
-    preferred = source.see([own[place] for place in order])
-    pinned = _pins_of(rules, state, some, base.size, unkept)
-    source.see(list(pinned.values()))  # they are no candidates for other places
-    if rules.boosts and not state.aims_at_value:
-        preferred = _boosted(source, preferred)
-    choice = _Choice(source, list(pinned.values()), base.size - len(pinned))
-    choice.take(preferred)
-    choice.fill()
-    if rules.needs:
-        choice.keep_includes(preferred)
-    unkept += choice.unkept
-    ranking = _arrange(rules, pinned, choice.chosen, order, unkept)
-    if state.aims_at_value:
-        ranking = _by_value(choice, ranking, item_on_trial(state.learner, base.size, note))
+    size, order, valued = len(own), places_by_looks(state.learner, visit, len(own)), state.aims_at_value
+    pinned = _pins_of(rules, state, some, size, unkept)
+    pins, preferred = list(pinned.values()), [own[place] for place in order]
+    if rules.pins_alone and not valued:
+        rest = [slot for slot in preferred if slot not in pins]
+        ranking = _arrange(rules, pinned, rest[: size - len(pins)], order, unkept)
+    else:
+        source = _Source(state, rules, visit, some, rng)
+        source.see(preferred)
+        source.see(pins)  # they are no candidates for other places
+        if rules.boosts and not valued:
+            preferred = _boosted(source, preferred)
+        choice = _Choice(source, pins, size - len(pins))
+        choice.take(preferred)
+        choice.fill()
+        if rules.needs:
+            choice.keep_includes(preferred)
+        unkept += choice.unkept
+        ranking = _arrange(rules, pinned, choice.chosen, order, unkept)
+        if valued:
+            ranking = _by_value(choice, ranking, item_on_trial(state.learner, size, note))
     if ranking == own:
-        return RuledList(base, note, [PINNED if p in pinned else FREE for p in range(base.size)], unkept)
-    slots, mine = np.array(ranking, np.int64), set(own)
-    note_arranged(state.learner, visit, base.size, slots, note)
-    places = dict.fromkeys(pinned.values(), PINNED)
-    return RuledList(slots, note, [places.get(s, FREE if s in mine else PUT) for s in ranking], unkept)
+        return RuledList(base, note, [PINNED if p in pinned else FREE for p in range(size)], unkept)
+    slots = np.array(ranking, np.int64)
+    note_arranged(state.learner, visit, size, slots, note)
+    return RuledList(slots, note, [PINNED if s in pins else FREE if s in own else PUT for s in ranking], unkept)
 
 
 def _by_value(choice: _Choice, ranking: list[int], tried: int) -> list[int]:
@@ -700,7 +724,14 @@ def _arrange(
     """
     size = len(pinned) + len(chosen)
     late = [place for place in pinned if place >= size]
-    if late and not rules.best:
+    if not late:
+        rest = iter(chosen)
+        ranking = [0] * size
+        for place in order:
+            if place < size:
+                ranking[place] = pinned[place] if place in pinned else next(rest)
+        return ranking
+    if not rules.best:
         raise contradiction([rules.pins[late[0]][1], f"groups, which leave a list of {size} places,"])
     unkept += [rules.pins[place][1] for place in late]
     places = {place: slot for place, slot in pinned.items() if place < size}

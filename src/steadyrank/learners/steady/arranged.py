@@ -35,8 +35,8 @@ def estimates_at(learner: Any, visit: Visit, slots: Ints) -> Floats | None:
     regimes = one.regimes
     r = regimes.tally[CURRENT]
     a, b = regimes.prior[r]
-    looks = regimes.looks[r, slots] + regimes.untested_looks[r, slots]
-    clicks = regimes.clicks[r, slots] + regimes.untested_clicks[r, slots]
+    looks = regimes.looks[r].take(slots) + regimes.untested_looks[r].take(slots)
+    clicks = regimes.clicks[r].take(slots) + regimes.untested_clicks[r].take(slots)
     estimates: Floats = (a + clicks) / (a + b + looks)
     return estimates
 
@@ -94,14 +94,16 @@ def note_arranged(learner: Any, visit: Visit, before: int, ranking: Ints, note: 
     one = _one_of(learner, visit)
     if one is None:
         return
-    size = ranking.size
+    size, falls = ranking.size, min(one.attention.chance.tolist()) < 1.0
+    if not falls and size == before and one.revisit == 0.0:
+        return  # there is nothing in it
     if isinstance(learner, SteadyRank):  # what is said of a trial stands behind the list's places
         said = note[before : before + 3].copy()
         if said[TRIED] > 0.0 and said[TRIED] - 1.0 not in ranking:  # it was taken out: others are tried now
             said[:] = -said[TRIED], one.trial.of[ITEM], 0.0
         note[size : before + 3] = 0.0
         note[size : size + 3] = said
-    if min(one.attention.chance.tolist()) < 1.0:
+    if falls:
         note[:size] = 0.0
         note_places(one.attention, one.posteriors, ranking, note)
 

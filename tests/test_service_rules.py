@@ -221,6 +221,16 @@ async def test_what_rules_cost_is_what_the_list_would_be_worth_without_them(url)
         assert "which is retired" in (await local.ask("GET", "boards/b/watch"))["rules"]["refused"]
 
 
+async def test_the_list_that_users_get_now_is_shown_as_rules_make_it(url):
+    """Nothing is learnt yet, so lists differ, and only the pinned item is in each of them."""
+    async with serving(url) as local:
+        brand = {"few": {"items": ITEMS[1:], "most": 2}}
+        await local.ask("PUT", "boards/b", BOARD | {"rules": {"pins": {ITEMS[-1]: 2}, "groups": brand}})
+        shown = [row["item"] for row in (await local.ask("GET", "boards/b/watch"))["list"]]
+        assert shown[1] == ITEMS[-1]
+        assert len(set(shown) & set(ITEMS[1:])) == 2
+
+
 @pytest.mark.interpreted
 def test_what_rules_cost_in_value_and_what_clicks_are_worth():
     """A board whose last item is clicked least and worth most: a pin of the most clicked one costs value, no clicks.

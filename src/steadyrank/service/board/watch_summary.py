@@ -96,16 +96,20 @@ def typical(board: Board, known: Floats | None = None, parts: int = 1) -> list[i
     """The slots of the list that users get now, from the top; `known`: users of whom a learner is told this.
 
     There is chance in a list, and while regimes differ it serves two of them: items go by their places in a few
-    lists, drawn with the same luck at every look, the fewer the more `parts` this is one of.
+    lists, drawn with the same luck at every look, the fewer the more `parts` this is one of. Under rules it is that
+    one of them which is most like all, for it keeps the rules.
     """
     state, rng = board.learner_state, np.random.default_rng(0)
     visit = Visit(board.impressions.rounds + 1, ANYONE, state.unknown if known is None else known)
     points: dict[int, int] = {}
+    rules, drawn = board.rules(best=True), list[list[int]]()
     size = min(state.length, state.newcomers.active)
     for _ in range(min(_DRAWS, 1 + _MOST_DRAWN // (parts * state.capacity)) if size else 0):
-        ranking = board.rank(visit, None, size, rng, board.rules(best=True)).ranking
-        for place, slot in enumerate(ranking.tolist()):
+        drawn.append(board.rank(visit, None, size, rng, rules).ranking.tolist())
+        for place, slot in enumerate(drawn[-1]):
             points[slot] = points.get(slot, 0) + size - place
+    if rules is not None and drawn:
+        return max(drawn, key=lambda slots: sum((size - place) * points[slot] for place, slot in enumerate(slots)))
     return sorted(points, key=lambda slot: (-points[slot], slot))[:size]
 
 

@@ -5,26 +5,74 @@ item shown that is in the half which people like least, and else nothing. They b
 a purchase with a share of the chance that it has with people (`--shares`). A SteadyRank with the goal of clicks
 learns from both, behind ClientTrust, which is told of all purchases. Printed, as means over the seeds: false
 purchases; the false and the honest visits that were not learnt from; what people's lists lost, in clicks, and as a
-multiple of what they lose where the bots' visits are not learnt from; and the clicks lost by each false purchase,
-beyond what bots take who buy nothing.
+multiple of what they lose where the bots' visits are not learnt from, with the least and the most; and the clicks
+lost by each false purchase, beyond what bots take who buy nothing.
+
+One row is what purchases alone can do at best: a guard that knows who is a bot, refuses nobody until that is proven
+by the lack of purchases, and then takes all visits of bots back. No guard that waits for this proof does less harm.
 """
 
 import argparse
 import functools
-from typing import NamedTuple
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from guards import BOTS, BUYERS, CROWD, LENGTH, RATE, noting
 
 import steadyrank as sr
-from steadyrank.core.contract import ANSWER, Visit
+from steadyrank.core.contract import ANSWER, NOTE_EXTRA, Visit
 from steadyrank.core.dispatch import call_click, call_value
 from steadyrank.core.rounds import FIRST_BOT
+from steadyrank.guards.client_trust.recent_visits import CURSOR, DONE, HELD, RecentVisits, read_visit, write_visit
 from steadyrank.live.learner_state import LearnerState
 
 VISITS, TASTE = 16_000, 0.7
+ERROR = math.exp(-4.0)  # of people that a lack of purchases may convict: ClientTrust's `certainty`
 SHARES = (0.0, 0.2, 0.3, 0.4)
-HEARD, UNTOLD = "nobody is refused", "bots are not learnt from"
+HEARD, UNTOLD, BOUND = "nobody is refused", "bots are not learnt from", "refused once proven: the least"
+
+
+def clicks_for_proof(chance, error=ERROR):
+    """Of how many clicks nothing has to come until they are no person's, where something comes of `chance` of those.
+
+    A test that convicts at most `error` of the people by this alone needs so many: (1 - chance)^n <= error.
+    """
+    return math.ceil(math.log(error) / math.log1p(-chance))
+
+
+class Proof(NamedTuple):
+    """Knows who is a bot. It refuses nobody until bots have so many clicks; then it takes back all their visits."""
+
+    visits: RecentVisits  # of bots
+    clicked: Any  # [1] by bots, so far
+    enough: int
+
+    @classmethod
+    def create(cls, problem, *, clicks: int = clicks_for_proof(BUYERS["chance"])):
+        visits = RecentVisits.create(16_384, problem.length, problem.length + NOTE_EXTRA)
+        return cls(visits, np.zeros(1, np.int64), clicks)
+
+    def admit(self, visit, ranking, note, clicks, examined):
+        if visit.client < FIRST_BOT:
+            return True
+        if self.clicked[0] >= self.enough:
+            return False
+        write_visit(self.visits, 0, visit.t, ranking, note, clicks, examined)
+        self.clicked[0] += clicks[:examined].sum()
+        if self.clicked[0] >= self.enough:
+            self.visits.tally[CURSOR] = 0
+        return True
+
+    def retract(self, ranking, note, clicks):
+        visits = self.visits
+        at = visits.tally[CURSOR]
+        if at == DONE or at == visits.tally[HELD]:
+            visits.tally[CURSOR] = DONE
+            return 0, -1, 0, 0
+        visits.tally[CURSOR] = at + 1
+        read_visit(visits, at, ranking, note, clicks)
+        return visits.round[at], FIRST_BOT, visits.size[at], visits.examined[at]
 
 
 class Run(NamedTuple):
@@ -36,20 +84,20 @@ class Run(NamedTuple):
     lost: float
 
 
-def play(attraction, seed, share, guard="ClientTrust", told=True):
+def play(attraction, seed, share, guard="ClientTrust", told=True, visits=VISITS):
     """People and bots, whose clicks lead to purchases in `share` of the cases in which people's would."""
     rng = np.random.default_rng(seed)
     users = sr.users()["Cascade"].create(attraction, LENGTH, **{**CROWD, "taste": TASTE})
     promoted = np.argsort(np.argsort(attraction, kind="stable")) < attraction.size // 2
     items = [str(k) for k in range(attraction.size)]
     state = LearnerState(items, LENGTH, "SteadyRank", {}, seed, 0.2, guards=[(guard, {})])
-    false, learnt, lost, purchases = rng.random(VISITS) < RATE, np.zeros(VISITS, np.bool_), 0.0, 0
+    false, learnt, lost, purchases = rng.random(visits) < RATE, np.zeros(visits, np.bool_), 0.0, 0
     taken_back, clicks = [], np.zeros(LENGTH, np.bool_)
     for post in state.gate.posts:
         if post.retracts:
             post.forget = noting(post.forget, taken_back)
     best = call_value(users, Visit(1), users.favourites)
-    for t in range(VISITS):
+    for t in range(visits):
         bot = bool(false[t])
         person = int(np.searchsorted(users.senders.upto, rng.random()))
         visit = Visit(t + 1, FIRST_BOT + int(rng.integers(BOTS)) if bot else person)
@@ -77,28 +125,31 @@ def main():
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--shares", type=float, nargs="+", default=SHARES)
     parser.add_argument("--profile", nargs=2, default=("movielens", "moderate"), metavar=("NAME", "MAPPING"))
+    parser.add_argument("--visits", type=int, default=VISITS)
     options = parser.parse_args()
-    attraction = sr.profile(options.profile[0], mapping=options.profile[1]).attraction
+    attraction = sr.profile(options.profile[0], mapping=options.profile[1] or None).attraction
 
-    def mean(*row, **more):
-        runs = [play(attraction, seed, *row, **more) for seed in range(options.seeds)]
-        return Run(*np.mean(runs, axis=0).tolist())
+    def runs(*row, **more):
+        found = [play(attraction, seed, *row, visits=options.visits, **more) for seed in range(options.seeds)]
+        return np.array(found)
 
-    untold = mean(0.0, "Anyone", told=False)
+    untold = runs(0.0, "Anyone", told=False)
     print("| bots buy | purchases | false not learnt from | honest not learnt from | clicks lost | multiple | each |")
     print("|---|---|---|---|---|---|---|")
     free = None
     for name, made in [
         (UNTOLD, lambda: untold),
-        (HEARD, lambda: mean(0.0, "Anyone")),
-        *((f"{share:g}", functools.partial(mean, share)) for share in options.shares),
+        (HEARD, lambda: runs(0.0, "Anyone")),
+        (BOUND, lambda: runs(0.0, Proof)),
+        *((f"{share:g}", functools.partial(runs, share)) for share in options.shares),
     ]:
-        run = made()
+        every = made()
+        run, times = Run(*every.mean(axis=0)), every[:, -1] / untold[:, -1]
         free = run if name == "0" else free
         each = "" if free is None or not run.purchases else f"{(run.lost - free.lost) / run.purchases:.1f}"
         print(
             f"| {name} | {run.purchases:.0f} | {run.found:.0%} | {run.refused:.1%} | {run.lost:.0f} | "
-            f"{run.lost / untold.lost:.2f} | {each} |",
+            f"{run.lost / untold[:, -1].mean():.2f} ({times.min():.2f} to {times.max():.2f}) | {each} |",
             flush=True,
         )
 

@@ -30,6 +30,8 @@ class Outcome(NamedTuple):
     blamed: int  # honest ones named
     found: bool  # the bots' network is named
     bots: int  # bots named by themselves
+    people: int  # who came
+    people_named: int  # by themselves
 
 
 def networked(log: Log, rng: np.random.Generator) -> tuple[Log, Array]:
@@ -66,7 +68,8 @@ def judge(log: Log, network: Array) -> Outcome:
     cohorts = found.cohorts["network"]
     named = {one.value for one in cohorts.named}
     bots = sum(one.client >= BOTS for one in found.clients)
-    return Outcome(cohorts.judged, len(named - {THEIRS}), THEIRS in named, bots)
+    people = np.unique(log.client[log.client < BOTS]).size
+    return Outcome(cohorts.judged, len(named - {THEIRS}), THEIRS in named, bots, people, len(found.clients) - bots)
 
 
 def main() -> None:
@@ -76,18 +79,19 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="*", choices=KINDS, default=list(KINDS))
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     options = parser.parse_args()
-    judged = blamed = 0
+    every = []
     for kind in options.kinds:
         for bots in options.bots if kind != "honest" else [0]:
             seeds = range(options.first_seed, options.first_seed + options.logs)
             outcomes = [judge(*log_of(kind, bots, seed)) for seed in seeds]
-            judged += sum(one.judged for one in outcomes)
-            blamed += sum(one.blamed for one in outcomes)
+            every += outcomes
             if bots:
                 by_self = sum(one.bots for one in outcomes) / bots / options.logs
                 hits = share_of(sum(one.found for one in outcomes), options.logs)
                 print(f"{bots} bots of {VISITS} visits, {kind}: {hits}; {by_self:.0%} named by themselves")
-    print(f"honest networks named: {blamed:,} of {judged:,}")
+    for who, named, of in (("networks", "blamed", "judged"), ("clients", "people_named", "people")):
+        hits, total = (sum(getattr(one, name) for one in every) for name in (named, of))
+        print(f"honest {who} named: {share_of(hits, total, 3)}")
 
 
 if __name__ == "__main__":

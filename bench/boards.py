@@ -149,6 +149,11 @@ class Service:
         text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return 1024 * int(text.split("VmRSS:")[1].split()[0])
 
+    def worked(self):
+        """Seconds of processor time."""
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def end(self, number):
         """Send it a signal; seconds until it has ended."""
         begin = time.perf_counter()

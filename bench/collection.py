@@ -760,11 +760,14 @@ def served(pairs, each=10, rows=2_000):
         server.start()
         ask = Connection(server.port)
         ask("POST", "/v1/collections/shop/rank", {"query": "query 0", "candidates": docs[:ITEMS]})
-        first_list, shop = time.perf_counter() - begin, ask("GET", "/v1/collections/shop", {})
+        first_list, worked = time.perf_counter() - begin, server.worked()
+        shop = ask("GET", "/v1/collections/shop", {})
         server.end(signal.SIGTERM)
-    kept = shop["collection"]["pairs"]
+    kept = shop["pairs"]
     print(f"{kept:,} of {pairs * 3 // 2:,} pairs stay; {resident / 1e6:.0f} MB in all;", end=" ")
-    print(f"learnt in {learnt:.0f} s, end {took:.1f} s, from the start to the first list {first_list:.1f} s")
+    print(
+        f"learnt in {learnt:.0f} s, end {took:.1f} s, from the start to the first list {first_list:.1f} s, {worked:.1f} of work"
+    )
     for name, own in (("collection", times[::2]), ("board", times[1::2])):
         cuts = " / ".join(f"{1e3 * cut:.1f}" for cut in np.percentile(own, [50, 99, 100]))
         print(f"ms of {len(own):,} lists of the {name} meanwhile, median / 99 % / longest: {cuts}")

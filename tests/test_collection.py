@@ -601,17 +601,23 @@ def test_judgments_of_a_log_have_what_people_click_and_not_what_bots_do(tmp_path
     path.write_text("\n".join(rows) + "\n")
     assert main(["judgments", str(path), "--log", "--query", "term"]) == 0
     printed = capsys.readouterr()
-    assert "3,000 lists of 3,000 learnt from" in printed.err
+    assert printed.err.endswith("3,000 lists of 3,000 learnt from\n")
     judged = [line.split(",") for line in printed.out.splitlines()[1:]]
     best = {row[0]: row[1] for row in judged if row[2] == "3"}
     assert len(best) == 30
     assert np.mean([best[query] == f"d{int(query.split()[1]) % 4}" for query in best]) > 0.9
     pushed = [float(row[3]) for row in judged if row[1] == "d4"]
     assert np.mean(pushed) < 0.15  # 0.08 is true; with the bots it would be 0.3
-    assert main(["judgments", str(path), "--query", "term"]) == 2
-    assert "--log" in capsys.readouterr().err
-    assert main(["judgments", str(path), "--log", "--query", "nothing"]) == 2
-    assert "nothing" in capsys.readouterr().err
+    for more, named in (
+        (["--query", "term"], "it needs --log"),
+        ([], "a click log needs --log"),
+        (["--log", "--query", "nothing"], "--query names 'nothing', which is no column"),
+    ):
+        assert main(["judgments", str(path), *more]) == 2
+        assert named in capsys.readouterr().err
+    path.write_text("term,position,item,clicked,impression\nhat,1,a,0,x\nhat,2,b,1,x\nhat,2,c,0,y\n")
+    assert main(["judgments", str(path), "--log", "--query", "term"]) == 0
+    assert "1 lists of 2 learnt from; the others begin below the first place" in capsys.readouterr().err
 
 
 def test_judgments_of_user_behavior_insights_are_of_its_queries(tmp_path, capsys):

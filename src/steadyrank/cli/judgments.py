@@ -43,6 +43,7 @@ def add(commands: Any) -> None:
 def _run(options: argparse.Namespace) -> None:
     from ..live import Collection
     from ..live.collection.judgments import rated, write
+    from ..live.snapshot import UnreadableSnapshot
 
     highest, fewest = whole("--highest", options.highest, 1, 100), whole("--looks", options.looks, 0)
     if options.query is not None and not options.log:
@@ -51,7 +52,10 @@ def _run(options: argparse.Namespace) -> None:
         collection = _learnt(options.collection, options.query)
     else:
         secret = None if options.secret_file is None else options.secret_file.read_bytes()
-        collection = Collection.load(options.collection, secret=secret)
+        try:
+            collection = Collection.load(options.collection, secret=secret)
+        except UnreadableSnapshot as error:
+            raise ValueError(f"{error}; a click log needs --log") from None
     write(sys.stdout, rated(collection.judgments(), highest, fewest), options.format)
 
 
@@ -62,7 +66,10 @@ def _learnt(path: pathlib.Path, query: str | None) -> "Collection":
     from ..click_logs.files import sources_of
     from ..live import Collection
 
-    log = read(sources_of([path]), {"board": query}, by_query=True)
+    try:
+        log = read(sources_of([path]), {"board": query}, by_query=True)
+    except ValueError as error:
+        raise ValueError(str(error).replace("--board names", "--query names")) from None
     names = ["" if name is None else str(name) for name in log.boards]
     if not any(names):
         raise ValueError(f"{path} has no column of queries: --query COLUMN names it")
@@ -75,5 +82,7 @@ def _learnt(path: pathlib.Path, query: str | None) -> "Collection":
             client = clients[i] if clients is not None and clients[i] >= 0 else None
             collection.observe(names[boards[i]], items, clicks=bits, client=client)
             learnt += 1
-    print("\n".join([*log.notes, f"{learnt:,} lists of {log.impressions.n:,} learnt from"]), file=sys.stderr)
+    total = f"{learnt:,} lists of {log.impressions.n:,} learnt from"
+    others = "; the others begin below the first place, show an item twice, or are of no query"
+    print("\n".join([*log.notes, total + others * (learnt < log.impressions.n)]), file=sys.stderr)
     return collection

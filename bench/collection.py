@@ -13,7 +13,7 @@ looks, and of 15 with draws that count by min(1, visits / 100) (cautious); their
 
 `--attack`: 15 % of all visits are of 100 clients who click one item in each of 200 queries, engine's place 11 or
 lower, and nothing else; or each of these visits has a fresh name. Honest worth lost against a run without them, and
-the least decile of honest visits, in brackets that of any seed.
+the least decile of honest visits, in brackets that of any seed; with `--unguarded`, where nobody is judged.
 
 Both print tables for docs/collections-method.md, with 95 % intervals of the means over seeds, and run one process a
 core, each for a seed of a world. `--kept FILE` keeps what each of them found, so that a run that was interrupted goes
@@ -622,41 +622,43 @@ def surged(worlds, seeds):
         )
 
 
-def lost_in(job):
+def lost_in(job, heard=True):
     """By attack: what is lost to it in a seed of a world, which visits were not learnt from, and deciles."""
     world, seed = job
     drawn, rows = traffic(world, seed), {}
-    for heard in (True, False):
-        alone = run(drawn, OURS, seed, heard)[0]
-        for busiest, fresh in itertools.product((False, True), (False, True)[: 1 + heard]):
-            mixed = attacked(drawn, seed, busiest=busiest, fresh=fresh)
-            after, refused = run(mixed, OURS, seed, heard)
-            lost = 1.0 - after[:, 0].sum() / alone[:, 0].sum()
-            kept_out = refused / [(mixed.target < 0).sum(), (mixed.target >= 0).sum()]
-            who = "nobody is judged" if not heard else "a fresh name a visit" if fresh else "100 clients"
-            rows["the busiest" if busiest else "any", who] = [lost, *kept_out, *deciles(after)[:10]]
+    alone = run(drawn, OURS, seed, heard)[0]
+    for busiest, fresh in itertools.product((False, True), (False, True)[: 1 + heard]):
+        mixed = attacked(drawn, seed, busiest=busiest, fresh=fresh)
+        after, refused = run(mixed, OURS, seed, heard)
+        lost = 1.0 - after[:, 0].sum() / alone[:, 0].sum()
+        kept_out = refused / [(mixed.target < 0).sum(), (mixed.target >= 0).sum()]
+        rows["the busiest" if busiest else "any", fresh] = [lost, *kept_out, *deciles(after)[:10]]
     return rows
 
 
-def under_attack(worlds, seeds, kept, cores):
+def lost_unguarded_in(job):
+    """The same where nobody is judged, whatever their name is."""
+    return lost_in(job, heard=False)
+
+
+def under_attack(worlds, seeds, kept, cores, guarded=True):
     """Print honest worth lost to false visits, and the least honest decile of the engine's; by world and attack."""
-    by_world, table = on_all_cores(lost_in, worlds, seeds, kept, cores), []
-    judged = "lost with `ClientTrust` | least tenth | honest visits not learnt from"
-    print(f"\n| world | queries attacked | lost without a guard | least tenth | {judged}", end=" ")
-    print(f"| lost, a fresh name a visit | least tenth |\n|{'---|' * 9}")
+    by_world, table = on_all_cores(lost_in if guarded else lost_unguarded_in, worlds, seeds, kept, cores), []
+    heads = ["world", "queries attacked", "lost", "least tenth", "honest visits not learnt from"]
+    heads += ["lost, a fresh name a visit", "least tenth"] if guarded else []
+    print(f"\n| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     for world, made in by_world.items():
         for queries in ("any", "the busiest"):
             cells = [str(world), queries]
-            for who in ("nobody is judged", "100 clients", "a fresh name a visit"):
-                each = np.array([one[queries, who] for one in made])
+            for fresh in (False, True)[: 1 + guarded]:
+                each = np.array([one[queries, fresh] for one in made])
                 mean, reach = mean_of_seeds(each)
                 cells += [f"{mean[0]:.2%} ± {reach[0]:.2%}".replace("%", " %").replace(" % ±", " ±")]
                 cells += [f"{mean[3:].min():.3f} ({each[:, 3:].min():.3f})"]
-                if who == "100 clients":
-                    cells += [f"{mean[1]:.2%}".replace("%", " %")]
-                row = {"world": str(world), "queries": queries, "who": who, "lost": mean[0], "reach": reach[0]}
-                row |= {"most_lost": each[:, 0].max(), "least": mean[3:].min(), "least_of_a_seed": each[:, 3:].min()}
-                table.append({**row, "refused": mean[1:3].tolist()})
+                cells += [] if fresh else [f"{mean[1]:.2%}".replace("%", " %")]
+                row = {"world": str(world), "queries": queries, "guarded": guarded, "fresh": fresh, "lost": mean[0]}
+                row |= {"reach": reach[0], "most_lost": each[:, 0].max(), "refused": mean[1:3].tolist()}
+                table.append({**row, "least": mean[3:].min(), "least_of_a_seed": each[:, 3:].min()})
             print("|", " | ".join(cells), "|", flush=True)
     return table
 
@@ -765,9 +767,8 @@ def served(pairs, each=10, rows=2_000):
         server.end(signal.SIGTERM)
     kept = shop["pairs"]
     print(f"{kept:,} of {pairs * 3 // 2:,} pairs stay; {resident / 1e6:.0f} MB in all;", end=" ")
-    print(
-        f"learnt in {learnt:.0f} s, end {took:.1f} s, from the start to the first list {first_list:.1f} s, {worked:.1f} of work"
-    )
+    print(f"learnt in {learnt:.0f} s, end {took:.1f} s, from the start to the first list", end=" ")
+    print(f"{first_list:.1f} s, {worked:.1f} s of processor time")
     for name, own in (("collection", times[::2]), ("board", times[1::2])):
         cuts = " / ".join(f"{1e3 * cut:.1f}" for cut in np.percentile(own, [50, 99, 100]))
         print(f"ms of {len(own):,} lists of the {name} meanwhile, median / 99 % / longest: {cuts}")
@@ -777,6 +778,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--attack", action="store_true", help="false visits, in place of the table of rivals")
+    parser.add_argument("--unguarded", action="store_true", help="with --attack: where nobody is judged")
     parser.add_argument("--json", type=pathlib.Path, help="write what was measured to this file")
     parser.add_argument("--kept", type=pathlib.Path, help="a file of what is done, for a run that may be interrupted")
     parser.add_argument("--cores", type=int, help="as many processes; by default one a core")
@@ -806,6 +808,7 @@ if __name__ == "__main__":
     if options.judgments:
         judged((WORLDS[0], WORLDS[2], WORLDS[4]), options.seeds)
         raise SystemExit
-    made = (under_attack if options.attack else honest)(WORLDS, options.seeds, options.kept, options.cores)
+    how = WORLDS, options.seeds, options.kept, options.cores
+    made = under_attack(*how, guarded=not options.unguarded) if options.attack else honest(*how)
     if options.json:
         options.json.write_text(json.dumps(made, indent=1, default=float))

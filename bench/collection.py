@@ -747,7 +747,7 @@ def served(pairs, each=10, rows=2_000):
                     times.append(time.perf_counter() - begin)
                 time.sleep(0.005)
 
-        ranking = threading.Thread(target=rank)
+        ranking = threading.Thread(target=rank, daemon=True)
         ranking.start()
         begin = time.perf_counter()
         for first in range(0, pairs * 3 // 2 // each, rows):

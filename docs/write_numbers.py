@@ -12,6 +12,7 @@ sources, so no number in a marked place is anybody's memory, or that of a learne
 """
 
 import argparse
+import dataclasses
 import importlib
 import itertools
 import json
@@ -578,7 +579,7 @@ def renew(names: list[str], folder: pathlib.Path, on: str, part: tuple[int, int]
     """Run the cells that are missing, measure, and write the pages.
 
     `part`: (k, n), to run the k-th of n parts of the cells with one thread, and no more: for n processes. `seeds`:
-    None, the usual ones.
+    None, the usual ones. A cell that is finished with fewer seeds runs the others alone.
     """
     from steadyrank.cli.reproduce import run_shown
     from steadyrank.core.compiling.jit import told_of_compiling
@@ -589,10 +590,12 @@ def renew(names: list[str], folder: pathlib.Path, on: str, part: tuple[int, int]
     known = load_evidence().get("leaderboard", {}).get("microseconds")
     recipes = {name: _recipe(name, seeds) for name in names}
     studies = [name for name in names if not recipes[name].bench]
-    jobs = a_part([job for name in studies for job in recipes[name].jobs()], *part) if studies else []
+    pieces = {store.path(job): in_pieces(job, store) for name in studies for job in recipes[name].jobs()}
+    jobs = a_part(list(itertools.chain.from_iterable(pieces.values())), *part) if studies else []
     mine = {store.path(job) for job in jobs if not store.path(job).exists()}
     for name in studies:
-        left = [job for job in recipes[name].jobs() if store.path(job) in mine]
+        of = [piece for job in recipes[name].jobs() for piece in pieces[store.path(job)]]
+        left = [piece for piece in of if store.path(piece) in mine]
         sys.stdout.write(f"{name}: {in_words(left, known)}\n")
     sys.stdout.flush()
     whole = part == (1, 1)
@@ -609,8 +612,33 @@ def renew(names: list[str], folder: pathlib.Path, on: str, part: tuple[int, int]
                 module = _bench(bench)
                 module.run(folder / name, recipes[name].seeds, module.VARIANTS, part)
         if whole:
+            join(pieces, store)
             measure(folder, names, _commit(), seeds)
             write_pages()
+
+
+def in_pieces(job: Any, store: Any) -> list[Any]:
+    """The job; or, if it is finished with fewer seeds, that one and one of the other seeds."""
+    if store.path(job).exists():
+        return [job]
+    for n in range(getattr(job, "seeds", 1) - 1, 0, -1):  # a trial has one
+        fewer = dataclasses.replace(job, seeds=n)
+        if store.path(fewer).exists():
+            return [fewer, dataclasses.replace(job, first_seed=job.first_seed + n, seeds=job.seeds - n)]
+    return [job]
+
+
+def join(pieces: dict[pathlib.Path, list[Any]], store: Any) -> None:
+    """Put the pieces of cells together: the rows are those of a run with all their seeds, and so is the name."""
+    import polars as pl
+
+    from steadyrank.evaluation.lab.results import read
+
+    for path, of in pieces.items():
+        if not path.exists():
+            first, last = of
+            rows = pl.concat([read(store.path(piece))[1] for piece in of], rechunk=True)
+            store.save(dataclasses.replace(first, seeds=first.seeds + last.seeds), rows.to_dict())
 
 
 def a_part(jobs: Sequence[Any], part: int, parts: int) -> list[Any]:

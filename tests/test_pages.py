@@ -12,6 +12,7 @@ from code_versions import Code, versions_of
 
 import steadyrank as sr
 from steadyrank.evaluation.lab.cells import Study
+from steadyrank.evaluation.lab.results import CellStore
 from steadyrank.evaluation.report.claims import scorecard
 from steadyrank.evaluation.report.sources import MODELLED
 from steadyrank.evaluation.studies import ALL
@@ -415,6 +416,27 @@ def test_evidence_is_renewed_in_parts_and_only_where_cells_are_missing(numbers, 
     with pytest.raises(SystemExit):
         numbers.main(["renew", "--part", "3/2"])
     assert "must be K/N with K from 1 to N, such as 3/16, not '3/2'" in capsys.readouterr().err
+
+
+def test_more_seeds_run_beside_those_that_are_finished(numbers, tmp_path, monkeypatch, capsys):
+    """And give the same cells, byte for byte, as a run with all of them at once."""
+    monkeypatch.setitem(ALL, "small", SMALL)
+    recipe = numbers.Recipe(("small",), 2, numbers.measure_finals, "steadyrank reproduce --study small --seeds 2")
+    monkeypatch.setattr(numbers, "RECIPES", {"small": recipe})
+    monkeypatch.setattr(numbers, "EVIDENCE", tmp_path / "evidence")
+    monkeypatch.setattr(numbers, "pages", list)
+    cells, evidence = [], []
+    for folder, growing in ((tmp_path / "grown", ["2", "3", "5"]), (tmp_path / "at-once", ["5"])):
+        for seeds in growing:
+            numbers.main(["renew", "small", "--out", str(folder), "--seeds", seeds])
+            assert "small: 4 cells to run" in capsys.readouterr().out
+        store = CellStore(folder)
+        cells.append([store.path(job).read_bytes() for job in recipe.with_seeds(5).jobs()])
+        evidence.append(numbers.load_evidence())
+    assert cells[0] == cells[1]
+    assert evidence[0] == evidence[1]
+    first, others = numbers.in_pieces(recipe.with_seeds(7).jobs()[0], store)
+    assert (first.first_seed, first.seeds, others.first_seed, others.seeds) == (0, 5, 5, 2)
 
 
 def test_what_a_bench_measures_runs_here_and_says_so(numbers, tmp_path, monkeypatch, capsys):

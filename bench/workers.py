@@ -5,6 +5,7 @@
     python bench/workers.py --workers 1 --against CHECKOUT --turns 6     # workers of another checkout in turns
     python bench/workers.py --workers 1 --pairs --turns 1 --parts                        # where its time goes
     python bench/workers.py --workers 1,8 --rest                               # what is asked beside pairs, alone
+    python bench/workers.py --applied --turns 7                           # what others' lists cost a busy board
     python bench/workers.py --sqlite --against CHECKOUT --turns 6                        # one process on SQLite
     python bench/workers.py --sqlite --against CHECKOUT --turns 3 --rounds 40            # for a machine that is busy
     python bench/workers.py --pg postgresql://postgres@db/postgres --workers 1,2,4,8
@@ -24,6 +25,9 @@ lists of another ranker (`observe`), and past clicks (`history`); and 99 % of li
 
 What shares a commit costs less, and that depends on how busy the machine is. With `--rounds` a request for each board
 is sent at once, the next when all are answered: processor time alone is told, and it is hardly that of other work.
+
+`--applied` needs no worker: what it costs to apply a list that another worker gave out, one by one and many at a
+time, to a board that remembers as many as it may.
 
 `--parts` samples the stacks of the first worker meanwhile: it needs py-spy from PyPI, and leave to look at processes.
 
@@ -551,6 +555,33 @@ def measure_in_rounds(machine, sources, options):
         print(f"{kind}, {source}: {statistics.median(costs):,.0f} us of processor time each ({told})")
 
 
+def measure_applied(turns, remembered=10_000, at_once=250):
+    """Microseconds of processor time of a list that is applied alone, and of one applied with others, by turn."""
+    from steadyrank.service.board import events
+    from steadyrank.service.board.board import Board
+    from steadyrank.service.board.config import Config
+
+    boards = [Board.create(Config(length=10, settle=0, most_open=remembered), ITEMS) for _ in range(2)]
+    last, took = 0, []
+    for turn in range(turns + 2):  # the first two fill the boards
+        spent_on = [0.0, 0.0]
+        for _ in range(remembered // at_once):
+            keys = range(last + 1, last + at_once + 1)
+            lists = [events.ListShown(k, k, k - 1, 0, list(range(10)), [], float(k)) for k in keys]
+            last = keys[-1]
+            begin = time.process_time()
+            for one in lists:
+                boards[0].take(one)
+            between = time.process_time()
+            if not boards[1].show_lists(lists):
+                sys.exit("lists were not applied together")
+            spent_on[0] += between - begin
+            spent_on[1] += time.process_time() - between
+        if turn >= 2:
+            took.append([1e6 * seconds / remembered for seconds in spent_on])
+    return took
+
+
 def measure(machine, count, source, kinds):
     """One store with so many workers: a row for each way to ask."""
     options = machine.options
@@ -631,6 +662,9 @@ def main():
     parser.add_argument(
         "--rounds", type=int, help="of one request for each board at once: processor time of one worker"
     )
+    parser.add_argument(
+        "--applied", action="store_true", help="no worker: what a list costs who only applies it, in --turns turns"
+    )
     parser.add_argument("--parts", action="store_true", help="where the time of a worker goes; needs py-spy")
     parser.add_argument("--quick", action="store_true", help="1 and 2 workers, 200 pairs a second each, pairs alone")
     options = parser.parse_args()
@@ -638,6 +672,11 @@ def main():
         parser.error(f"--rest {options.rest}: {', '.join(sorted(unknown))} is none of {rest}")
     if options.rest and (options.rounds or options.parts or options.quick):
         parser.error("--rest measures no pairs, which --rounds, --parts and --quick are about: leave one of them out")
+    if options.applied:
+        for place, how in enumerate(("one by one", "many at a time")):
+            found = [turn[place] for turn in measure_applied(options.turns)]
+            print(f"{how}: {statistics.median(found):.1f} us a list ({min(found):.1f} to {max(found):.1f})")
+        return
     if options.quick:
         options.workers, options.rate, options.pairs = "1,2", options.rate or 200.0, True
     numbers = [1] if options.sqlite else [int(number) for number in options.workers.split(",")]

@@ -65,6 +65,36 @@ def test_lists_applied_together_are_those_applied_one_by_one(batches, with_segme
         alone.take(over)
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.sampled_from(["answered", "withheld", "", "", "", "", ""]), min_size=30, max_size=60),
+    st.floats(0.0, 30.0),
+    st.integers(0, 40),
+    st.lists(st.integers(1, 30), min_size=1, max_size=5),
+)
+def test_lists_that_end_together_are_those_that_end_one_by_one(kinds, credit, answers_before, parts):
+    """Whether they count as not clicked or not, and whether so many without an answer are alarming or not."""
+    boards = []
+    for steps in ([1] * len(kinds), parts):
+        board = Board.create(Config(length=2, settle=0, most_open=200), ITEMS)
+        silence = board.impressions.silence
+        silence.usual, silence.credit, silence.blocks = 0.1, credit, [2] * 10
+        for _ in range(answers_before):
+            silence.answer()
+        silence.credit = credit
+        for key, kind in enumerate(kinds, 1):
+            board.apply(usual(key))
+            if kind == "answered":
+                board.apply(events.Answered(key, key, key - 1, 0, [0, 1], [], [0], 2))
+            if kind == "withheld":
+                board.impressions.withhold(key)
+        for step in steps:
+            board.impressions.expire(board.impressions.over + step)
+        board.impressions.expire(len(kinds))
+        boards.append(content(board))
+    assert boards[0] == boards[1]
+
+
 def usual(key, client=ANYONE):
     return events.ListShown(key, key, key - 1, 0, [0, 1], [], float(key), client)
 
@@ -77,11 +107,9 @@ def test_usual_lists_are_applied_together_and_unusual_ones_are_not():
     assert not board.show_lists([usual(3), usual(3)])  # there twice
     assert not board.show_lists([usual(3), events.ListShown(4, 4, 0, 0, [0], [])])  # shorter
     assert not board.show_lists([usual(3), events.ListShown(4, 4, 0, 0, [0, 4], [])])  # not an item of this board
-    assert not board.show_lists([usual(key) for key in range(3, MOST + 2)])  # one that is not over would make room
     assert content(board) == before
-    board.apply(events.Expired(2))
     assert board.show_lists([usual(key) for key in range(3, MOST + 3)])
-    assert board.impressions.forgotten == 2
+    assert board.impressions.forgotten == board.impressions.over == 2  # they made room
 
 
 async def test_lists_in_the_inbox_are_applied_together_in_order_and_others_alone():

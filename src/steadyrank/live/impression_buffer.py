@@ -44,6 +44,7 @@ EMPTY, OPEN, WAITING, DONE, LOST, WITHHELD = range(6)
 UNANSWERED = (OPEN, WITHHELD)
 MOST_KINDS = 8  # of cohorts on a board
 _FIRST_PLACES = 10_000  # positions of lists
+_TOGETHER = 8  # lists whose time is over are gone through together where there are so many
 _NO_COHORTS: Mapping[str, int] = {}
 NO_OUTCOMES = "no outcomes are taken here: a collection takes them with outcomes=True"
 _UNKNOWN: Floats = np.zeros(0)  # nothing is known of a visit
@@ -174,21 +175,22 @@ class ImpressionBuffer:
     ) -> bool:
         """`shown` of n lists of one size, one after the other, in a third of the time; whether that was done.
 
-        Nothing is shown where each has to be shown alone: where a key is 0, known or there twice, and where a list
-        that is not over yet would have to make room. `rankings`: int64[n, size]; `notes`: float64[n, length +
-        NOTE_EXTRA], or one for all; `features`: float64[n, visit_size], or one for all.
+        Nothing is shown where each has to be shown alone: where a key is 0, known or there twice. `rankings`:
+        int64[n, size]; `notes`: float64[n, length + NOTE_EXTRA], or one for all; `features`: float64[n, visit_size],
+        or one for all.
         """
         n, last = len(keys), self.last + len(keys)
         while last > self.places and self.places < self.most:
             self._grow()
         gone = last - self.places  # up to this number what was remembered makes room
-        if n > self.places or gone > self.over or not all(keys):
+        if n > self.places or not all(keys):
             return False
         if len(set(keys)) < n or not self.numbers.keys().isdisjoint(keys):
             return False
         numbers = np.arange(self.last + 1, last + 1)
         places = numbers % self.places
         if gone > 0:
+            self.expire(gone)
             for key in self.key[places[numbers > self.places]].tolist():
                 self.numbers.pop(key, None)
             self.forgotten = gone
@@ -319,14 +321,32 @@ class ImpressionBuffer:
 
     def expire(self, upto: int) -> None:
         """The time of impressions up to this number is over, answered or not."""
-        for number in range(self.over + 1, min(upto, self.last) + 1):
-            place = number % self.places
+        upto = min(upto, self.last)
+        while self.over < upto:
+            if upto - self.over >= _TOGETHER and self._leave_together(upto):
+                continue
+            place = (self.over + 1) % self.places
             if self.state[place] == WAITING:
                 self._enter(place)
             elif self.state[place] in UNANSWERED:
                 self._leave(place)
-            self.over = number
+            self.over += 1
         self.settled = max(self.settled, self.over)
+
+    def _leave_together(self, upto: int) -> bool:
+        """Do `_leave` of the next lists that nobody answered, if none counts as not clicked; whether it was done."""
+        if self.silence.may_count:
+            return False
+        places = np.arange(self.over + 1, upto + 1) % self.places
+        answered = np.flatnonzero(self.state[places] != OPEN)
+        places = places[: answered[0]] if answered.size else places
+        if not places.size:
+            return False
+        self.clicks[places], self.examined[places], self.state[places] = False, self.size[places], LOST
+        self.silence.leave_some(places.size, int(self.round[places[-1]]))
+        self.expired += places.size
+        self.over += places.size
+        return True
 
     def _enter(self, place: int) -> None:
         """An answer is learnt from; one that covers no place is like none, one that is refused vouches for none."""

@@ -48,13 +48,25 @@ class Silence:
 
     def leave(self, t: int) -> bool:
         """The list of round t is over without an answer that covers any place; whether it counts as not clicked."""
-        self.unanswered += 1
-        if self.alarming:
-            self.alarmed = t
-        if self.credit < 1.0:
+        self.leave_some(1, t)
+        if not self.may_count:
             return False
         self.credit -= 1.0
         return True
+
+    @property
+    def may_count(self) -> bool:
+        """Whether the next unanswered list counts as not clicked."""
+        return self.credit >= 1.0
+
+    def leave_some(self, n: int, t: int) -> None:
+        """So many lists, the last of them of round t, are over without an answer.
+
+        The more of them, the more alarming: the last is if one of them is.
+        """
+        self.unanswered += n
+        if self.alarming:
+            self.alarmed = t
 
     @property
     def share(self) -> float:

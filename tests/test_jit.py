@@ -698,8 +698,23 @@ def test_compiling_that_takes_long_is_announced(capsys):
     with announcing("this test", lambda: next(ticks)):
         assert jit.uncached(lambda x: x + 1)(1) == 2
     first, last = capsys.readouterr().err.splitlines()
-    assert first == "steadyrank: compiling this test, once on this machine: up to a minute ..."
+    assert (
+        first == "steadyrank: compiling this test, once on this machine: up to a minute, longer where others work ..."
+    )
     assert re.fullmatch(r"steadyrank: compiled in \d+ s, kept in .*", last)
+
+
+def test_on_a_terminal_a_line_counts_the_seconds_of_compiling(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with announcing("this test", itertools.count(step=2).__next__):
+        assert jit.uncached(lambda x: x + 4)(1) == 5
+        assert jit.uncached(lambda x: x + 5)(1) == 6
+    lines = capsys.readouterr().err.split("\r\x1b[K")
+    counts = [int(found[1]) for line in lines if (found := re.search(r"\((\d+) s\) \.\.\.$", line))]
+    assert counts == sorted(set(counts))
+    assert len(counts) > 1
+    assert lines[-1].startswith("steadyrank: compiled in ")
+    assert lines[-1].endswith("\n")
 
 
 def test_what_is_loaded_short_or_told_by_others_is_not_announced(capsys):

@@ -32,20 +32,25 @@ def announcing(what: str, clock: Callable[[], float] = time.monotonic) -> Iterat
         yield
         return
     began: list[float] = []
-    said: list[str] = []
+    said: list[float] = []  # when
+    shown = sys.stderr.isatty()
 
     def tell(begins: bool) -> None:
+        now = clock()
         if not began:
-            began.append(clock())
-        if not said and clock() - began[0] > _SILENT:
-            said.append(what)
-            clear = "\r\x1b[K" if sys.stderr.isatty() else ""  # of progress that is shown there
-            sys.stderr.write(f"{clear}steadyrank: compiling {what}, once on this machine: up to a minute ...\n")
-            sys.stderr.flush()
+            began.append(now)
+        if now - (said[-1] if said else began[0]) <= _SILENT or (said and not shown):
+            return
+        said.append(now)
+        words = f"steadyrank: compiling {what}, once on this machine: up to a minute, longer where others work"
+        # a line that counts; it takes the place of progress that is shown there
+        sys.stderr.write(f"\r\x1b[K{words} ({now - began[0]:.0f} s) ..." if shown else f"{words} ...\n")
+        sys.stderr.flush()
 
     try:
         with told_of_compiling(tell):
             yield
     finally:
         if said:
-            sys.stderr.write(f"steadyrank: compiled in {clock() - began[0]:.0f} s, kept in {cache_root()}\n")
+            clear = "\r\x1b[K" if shown else ""
+            sys.stderr.write(f"{clear}steadyrank: compiled in {clock() - began[0]:.0f} s, kept in {cache_root()}\n")

@@ -101,6 +101,11 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
+def on_page_markdown(markdown: str, **about: Any) -> str:
+    """Of the site: code without what it says to our formatter."""
+    return markdown.replace("  # fmt: skip\n", "\n")
+
+
 if __name__ == "__main__":
     for chosen in sys.argv[1:] or sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb")):
         renew(chosen)

@@ -237,7 +237,7 @@ def test_small_chances_do_not_decide_and_that_is_said(chance):
         assert not any(one.cut for one in part.estimates if one.method == op.NORMALISED)
     assert found.says[0].startswith("cascade: 80 of 80 lists have a weight above 8.9: it is very seldom that")
     words = (
-        "position, inverse propensities: the estimate was more clicks than a list has places. It is told as 3, with"
+        "position, inverse propensities: the estimate was more clicks than a list has places. It is set to 3, with"
     )
     assert any(said.startswith(words) for said in found.says)
     assert any("position: the mean weight is 8.9, and would be 1 at most" in said for said in found.says)
@@ -281,7 +281,7 @@ def test_the_command_compares_a_file(tmp_path, capsys):
     assert "ours, position, doubly robust: " in said
     first, second, *_ = said.splitlines()
     assert first.startswith("Open: ours 0.675 a list, theirs 0.480; gain +0.195 (95 %: +0.079 to +0.312). ")
-    assert first.endswith("they are worth 4, and 50 are needed.")  # although the interval is above 0
+    assert first.endswith("as much as 4 of ours, and 50 are needed.")  # although the interval is above 0
     assert second == "By the cascade model, doubly robust, over 300 lists."
     assert main(["compare-rankers", str(path), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -363,10 +363,10 @@ def test_the_verdict_is_open_where_the_log_cannot_tell():
     assert same.says.endswith("The interval holds 0: more lists are needed.")
     few = compared([[0], []], (0, 1), n=40).verdict
     assert (few.better, few.gain.low > 0) == ("open", True)
-    assert few.says.endswith("they are worth 20, and 50 are needed.")
+    assert few.says.endswith("as much as 20 of ours, and 50 are needed.")
     never = compared([[0], []], (0, 1), shown=((1, 0), (1, 0))).verdict
     assert never.better == "open"
-    assert never.says.endswith("they are worth 0, and 50 are needed.")
+    assert never.says.endswith("as much as 0 of ours, and 50 are needed.")
     half = [
         Row((i % 2, 1 - i % 2), ((0, 1), (2, 0))[i // 2 % 2], [0], 2, (0.5, 1.0), (0.5, 0.5), i) for i in range(400)
     ]

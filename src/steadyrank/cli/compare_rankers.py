@@ -253,7 +253,7 @@ def _text(comparison: "Comparison") -> str:
             chances = "" if one.given else ", shares for propensities"
             lines.append(
                 f"  ours, {one.model}, {one.method}{chances}: {_words(one.ours)}; gain {_words(one.gain)}; "
-                f"covered {one.spread.covered:.0%}, worth {one.spread.effective:,.0f} lists"
+                f"covered {one.spread.covered:.0%}, as much as {one.spread.effective:,.0f} lists of ours"
             )
     return "\n".join([*lines, "", *comparison.says]).rstrip()
 

@@ -134,24 +134,34 @@ def _doubt(one: Estimate, single: bool) -> str:
     if math.isnan(one.gain.low):
         return "All lists are those of one client."
     if one.cut or covered > DOUBTED or (single and one.ours.value > 1.0):
-        return "That cannot be: the chances that were given are not those of the lists, or there are too few lists."
+        return f"That cannot be: {_doubted(one)} are not those of the lists, or there are too few lists."
     if effective < ENOUGH:
-        return f"Lists like ours were shown too seldom: they are worth {effective:.0f}, and {ENOUGH} are needed."
+        seldom = "Lists like ours were shown too seldom"
+        return f"{seldom}: these say as much as {effective:.0f} of ours, and {ENOUGH} are needed."
     if covered + 2.0 * covered / math.sqrt(effective) < COVERED:  # two standard errors, about
         return f"The other ranker shows about {covered:.0%} of what ours would: the rest is a guess."
     return ""
 
 
+def _doubted(one: Estimate) -> str:
+    """The chances that an impossible estimate is blamed on."""
+    return (
+        "the chances that were given" if one.given else "the shares that stand for the chances, as none were given,"
+    )
+
+
 def _too_many_clicks(part: Part, single: bool) -> list[str]:
     """A sentence for each model with estimates above one click a list, where no list had more than one."""
     wrong: dict[str, float] = {}
+    doubted = ""
     for one in part.estimates if single else ():
         if one.ours.value > 1.0:
             wrong[one.model] = max(one.ours.value, wrong.get(one.model, 0.0))
+            doubted = _doubted(one)
     why = {
         "position": "The model takes each place for itself, and does not know that people leave with their first "
         "click: do not believe it here.",
-        "cascade": "The chances that were given are not those of the lists, or there are too few lists.",
+        "cascade": f"{doubted.capitalize()} are not those of the lists, or there are too few lists.",
     }
     return [
         f"{model}: estimates up to {value:.3f} clicks a list, and no list had more than one. {why[model]}"
@@ -225,7 +235,7 @@ def _about_weights(one: Estimate, lists: int) -> list[str]:
         )
     if spread.effective < ENOUGH:
         caveats.append(
-            f"{one.model}: its lists are worth {spread.effective:.0f} of ours, fewer than {ENOUGH}: the "
+            f"{one.model}: its lists say as much as {spread.effective:.0f} of ours, fewer than {ENOUGH}: the "
             "intervals are too narrow to be believed. Wait for more lists, or let the other ranker vary more."
         )
     return caveats
@@ -235,7 +245,6 @@ def _about_cut(one: Estimate) -> str:
     """That an estimate was impossible."""
     wrong = "less than no click" if one.ours.value == 0.0 else "more clicks than a list has places"
     return (
-        f"{one.model}, {one.method}: the estimate was {wrong}. It is told as {one.ours.value:g}, with all that is "
-        "possible for its interval: the chances that were given are not those of the lists, or there are too few "
-        "lists."
+        f"{one.model}, {one.method}: the estimate was {wrong}. It is set to {one.ours.value:g}, with all that is "
+        f"possible for its interval: {_doubted(one)} are not those of the lists, or there are too few lists."
     )

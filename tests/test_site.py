@@ -38,6 +38,7 @@ def test_the_site_has_every_page_and_asks_nobody_else(site):
         text = page.read_text()
         assert not ASKS.search(text), page.name
         assert not LINKS.search(text), page.name
+        assert "fmt: skip" not in text, page.name
     for sheet in site.rglob("*.css"):
         assert not re.search(r"@import|url\([\"']?(?:https?:)?//", sheet.read_text()), sheet.name
     assert not list(site.glob("**/*.py"))

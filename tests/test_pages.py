@@ -281,6 +281,13 @@ def test_learners_are_those_that_were_measured(numbers):
         assert set(behind) <= set(changed), f"evidence/{name}.json: {set(behind) - set(changed)} did not change"
 
 
+def test_the_headline_is_as_good_as_it_has_to_be(numbers):
+    """Honest users cost little more than half of a Thompson sampler's regret, attacks in stretches three quarters."""
+    groups = {group["group"]: group["mean"] for group in numbers.load_evidence()["headline"]["groups"]}
+    assert groups["honest users"] <= 0.55
+    assert groups["attacks in stretches"] <= 0.75
+
+
 def test_steady_rank_has_the_least_regret_on_the_frontier(numbers):
     """As docs/hidden-clicks.md says: at every number of hidden clicks, in both worlds, at some price."""
     cells = numbers.load_evidence()["frontier"]["cells"]

@@ -15,6 +15,7 @@ from steadyrank.audit.detect.findings import BoardTask, analyse, certainty
 from steadyrank.audit.detect.scales import summed_up
 from steadyrank.click_logs.holidays import holiday
 from steadyrank.click_logs.looks import Impressions
+from steadyrank.comparison.count_tests import beta_binomial
 
 K, N, DAY = 30, 12_000, 86_400
 ATTRACTION = np.random.default_rng(1).uniform(0.03, 0.3, K)
@@ -383,3 +384,15 @@ def test_bots_that_come_all_the_time_in_a_real_log_are_named_with_their_items(na
     found = sr.audit(pl.concat([log, false]).sort("timestamp"))
     assert {one.client for one in found.clients} == set(range(1_000, 1_010))
     assert {item["item"] for item in found.boards[0].client_items[:3]} == set(aims)
+
+
+def test_counts_that_are_not_judged_have_scores_and_no_say_in_the_spread():
+    rng = np.random.default_rng(5)
+    n = rng.integers(1, 30, 400).astype(float)
+    got, due = rng.binomial(n.astype(int), rng.beta(1.0, 9.0, 400)).astype(float), 0.1 * n
+    judged = n >= 5
+    scores, *told = beta_binomial(got, n, due, judged)
+    alone, *same = beta_binomial(got[judged], n[judged], due[judged], np.ones(judged.sum(), bool))
+    assert told == same
+    assert (scores[judged] == alone).all()
+    assert (scores[~judged & (got > 1)] > 0.0).all()

@@ -58,21 +58,33 @@ def tails(got, n, due, spread, out):
         out[i] = max(nats, 0.0) * step
 
 
+class Counts(NamedTuple):
+    """How many of `n` there were, each a row, and how many are `due`."""
+
+    got: Floats
+    n: Floats
+    due: Floats
+
+
 def beta_binomial(got: Floats, n: Floats, due: Floats, judged: Bools) -> tuple[Floats, float, float]:
     """Signed scores of counts, the spread that honest ones have, and by what scores were divided.
 
-    The spread is the correlation within clients, by trimmed moments.
+    The spread is the correlation within clients, by trimmed moments of those `judged`.
     """
-    scores, spread = np.zeros(got.size), SPREAD[0]  # from below: bots must not hide in a spread of their own
-    tails(got, n, due, spread, scores)
-    one = due * (1.0 - due / np.maximum(n, 1.0))
+    asked = Counts(got[judged], n[judged], due[judged])
+    scores, spread = np.zeros(asked.n.size), SPREAD[0]  # from below: bots must not hide in a spread of their own
+    tails(*asked, spread, scores)
+    one = asked.due * (1.0 - asked.due / np.maximum(asked.n, 1.0))
     for _ in range(ROUNDS):
-        kept = judged & (np.abs(scores) < TRIMMED)
-        pairs = float((np.maximum(n - 1.0, 0.0) * one)[kept].sum())
-        spread = float(np.clip(((got - due)[kept] ** 2 - one[kept]).sum() / max(pairs, 1e-9), *SPREAD))
-        tails(got, n, due, spread, scores)
-    by = excess(scores, judged)
-    return scores / by, spread, by
+        kept = np.abs(scores) < TRIMMED
+        pairs = float((np.maximum(asked.n - 1.0, 0.0) * one)[kept].sum())
+        apart = float(((asked.got - asked.due)[kept] ** 2 - one[kept]).sum())
+        spread = float(np.clip(apart / max(pairs, 1e-9), *SPREAD))
+        tails(*asked, spread, scores)
+    by = excess(scores, np.ones(scores.size, np.bool_))
+    every = np.zeros(got.size)
+    tails(got, n, due, spread, every)
+    return every / by, spread, by
 
 
 def excess(scores: Floats, judged: Bools) -> float:
@@ -96,14 +108,6 @@ def adjusted_shares(chance: Floats, judged: Bools) -> Floats:
     raw = chance[order] * order.size / np.arange(1, order.size + 1)
     shares[order] = np.minimum(np.minimum.accumulate(raw[::-1])[::-1], 1.0)
     return shares
-
-
-class Counts(NamedTuple):
-    """How many of `n` there were, each a row, and how many are `due`."""
-
-    got: Floats
-    n: Floats
-    due: Floats
 
 
 def fewer_than_due(asked: Counts, usual: Counts, doubt: Floats) -> Floats:

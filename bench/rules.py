@@ -9,7 +9,7 @@ choice keeps anyway, there are rules that change nearly every list: then the lea
 import argparse
 import http.client
 import json
-import os
+import pathlib
 import signal
 import statistics
 import subprocess
@@ -78,19 +78,18 @@ def served(order, rounds, port):
 
 
 def seconds_of(process):
-    """Processor time that a process has taken."""
-    with open(f"/proc/{process.pid}/stat") as file:
-        fields = file.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Processor time that all threads of a process have taken, to the nanosecond."""
+    threads = pathlib.Path(f"/proc/{process.pid}/task").glob("*/schedstat")
+    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
 
 def over_http(order, calls, port):
     """The server's processor time of a list, without rules and under those of the board, in turns."""
     server, client = served(order, 1_500, port)
     connection = http.client.HTTPConnection("127.0.0.1", port)
-    print(f"\nover HTTP, microseconds of the server's processor time a list, {calls:,} lists each, in turns")
+    print(f"\nover HTTP, microseconds of processor time a list: medians of five turns of {calls // 5:,} lists")
     for name, rules in kinds(order).items():
-        taken = [0.0, 0.0]
+        taken = [], []
         for turn in range(10):
             client.put_board("b", rules=rules if turn % 2 else None)
             begin = seconds_of(server)
@@ -100,8 +99,8 @@ def over_http(order, calls, port):
                 content = answer.read()
                 if answer.status != 200:
                     raise RuntimeError(json.loads(content))
-            taken[turn % 2] += seconds_of(server) - begin
-        without, ruled = (1e6 * each / calls for each in taken)
+            taken[turn % 2].append((seconds_of(server) - begin) / (calls // 5))
+        without, ruled = (1e6 * statistics.median(each) for each in taken)
         print(f"{name:<28}{without:>9.0f}{ruled:>9.0f}{ruled / without:>8.2f}", flush=True)
     client.close()
     server.send_signal(signal.SIGTERM)

@@ -13,7 +13,8 @@ looks, and of 15 with draws that count by min(1, visits / 100) (cautious); their
 
 `--attack`: 15 % of all visits are of 100 clients who click one item in each of 200 queries, engine's place 11 or
 lower, and nothing else; or each of these visits has a fresh name. Honest worth lost against a run without them, and
-the least decile of honest visits, in brackets that of any seed; with `--unguarded`, where nobody is judged.
+the least decile of honest visits, in brackets that of any seed. Nobody who comes once is refused, so with fresh names
+all is as it is without a guard.
 
 Both print tables for docs/collections-method.md, with 95 % intervals of the means over seeds, and run one process a
 core, each for a seed of a world. `--kept FILE` keeps what each of them found, so that a run that was interrupted goes
@@ -307,17 +308,17 @@ def play_rival(world, kind, world_rng, mind, result):
             place_clicks[i] += clicks[p]
 
 
-def run(world, who, seed, heard=True, attention=None):
+def run(world, who, seed, attention=None):
     """Worth of the lists by query, [query, 4], and how many visits, honest and false, were not learnt from."""
     if who == OURS:
-        return run_ours(world, seed, heard, attention)[:2]
+        return run_ours(world, seed, attention)[:2]
     result = np.zeros((world.attraction.shape[0], 4))
     kind = (*RIVALS, BUBBLE_RANK).index(who)
     play_rival(world, kind, np.random.default_rng([seed, 1]), np.random.default_rng([seed, 2]), result)
     return result, np.zeros(2)
 
 
-def run_ours(world, seed, heard=True, attention=None, memory=300.0):
+def run_ours(world, seed, attention=None, memory=300.0):
     """As `run`; and the ranker, and how often items were shown and clicked."""
     queries = world.attraction.shape[0]
     result, refused, plain = np.zeros((queries, 4)), np.zeros(2), np.zeros((queries, ITEMS, 2))
@@ -325,8 +326,7 @@ def run_ours(world, seed, heard=True, attention=None, memory=300.0):
     slots = slots_for(queries, 1), slots_for(queries * ITEMS, 1)
     ranker = ranker._replace(queries=QueryTable.create(slots[0]), pairs=PairTable.create(slots[1]))
     guard = make(ClientTrust, Problem(PLACES, LENGTH, world.query.size, seed=seed), settings={})
-    visits = world if heard else world._replace(client=np.full_like(world.client, -1))
-    play(visits, ranker, guard, np.random.default_rng([seed, 1]), result, refused, plain)
+    play(world, ranker, guard, np.random.default_rng([seed, 1]), result, refused, plain)
     return result, refused, ranker, plain
 
 
@@ -622,41 +622,35 @@ def surged(worlds, seeds):
         )
 
 
-def lost_in(job, heard=True):
+def lost_in(job):
     """By attack: what is lost to it in a seed of a world, which visits were not learnt from, and deciles."""
     world, seed = job
     drawn, rows = traffic(world, seed), {}
-    alone = run(drawn, OURS, seed, heard)[0]
-    for busiest, fresh in itertools.product((False, True), (False, True)[: 1 + heard]):
+    alone = run(drawn, OURS, seed)[0]
+    for busiest, fresh in itertools.product((False, True), (False, True)):
         mixed = attacked(drawn, seed, busiest=busiest, fresh=fresh)
-        after, refused = run(mixed, OURS, seed, heard)
+        after, refused = run(mixed, OURS, seed)
         lost = 1.0 - after[:, 0].sum() / alone[:, 0].sum()
         kept_out = refused / [(mixed.target < 0).sum(), (mixed.target >= 0).sum()]
         rows["the busiest" if busiest else "any", fresh] = [lost, *kept_out, *deciles(after)[:10]]
     return rows
 
 
-def lost_unguarded_in(job):
-    """The same where nobody is judged, whatever their name is."""
-    return lost_in(job, heard=False)
-
-
-def under_attack(worlds, seeds, kept, cores, guarded=True):
+def under_attack(worlds, seeds, kept, cores):
     """Print honest worth lost to false visits, and the least honest decile of the engine's; by world and attack."""
-    by_world, table = on_all_cores(lost_in if guarded else lost_unguarded_in, worlds, seeds, kept, cores), []
-    heads = ["world", "queries attacked", "lost", "least tenth", "honest visits not learnt from"]
-    heads += ["lost, a fresh name a visit", "least tenth"] if guarded else []
-    print(f"\n| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+    by_world, table = on_all_cores(lost_in, worlds, seeds, kept, cores), []
+    heads = "lost, a fresh name a visit", "least tenth", "lost, 100 clients", "least tenth"
+    print(f"\n| world | queries attacked | {' | '.join(heads)} | honest visits not learnt from |\n|{'---|' * 7}")
     for world, made in by_world.items():
         for queries in ("any", "the busiest"):
             cells = [str(world), queries]
-            for fresh in (False, True)[: 1 + guarded]:
+            for fresh in (True, False):
                 each = np.array([one[queries, fresh] for one in made])
                 mean, reach = mean_of_seeds(each)
                 cells += [f"{mean[0]:.2%} ± {reach[0]:.2%}".replace("%", " %").replace(" % ±", " ±")]
                 cells += [f"{mean[3:].min():.3f} ({each[:, 3:].min():.3f})"]
                 cells += [] if fresh else [f"{mean[1]:.2%}".replace("%", " %")]
-                row = {"world": str(world), "queries": queries, "guarded": guarded, "fresh": fresh, "lost": mean[0]}
+                row = {"world": str(world), "queries": queries, "fresh": fresh, "lost": mean[0]}
                 row |= {"reach": reach[0], "most_lost": each[:, 0].max(), "refused": mean[1:3].tolist()}
                 table.append({**row, "least": mean[3:].min(), "least_of_a_seed": each[:, 3:].min()})
             print("|", " | ".join(cells), "|", flush=True)
@@ -778,7 +772,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--attack", action="store_true", help="false visits, in place of the table of rivals")
-    parser.add_argument("--unguarded", action="store_true", help="with --attack: where nobody is judged")
     parser.add_argument("--json", type=pathlib.Path, help="write what was measured to this file")
     parser.add_argument("--kept", type=pathlib.Path, help="a file of what is done, for a run that may be interrupted")
     parser.add_argument("--cores", type=int, help="as many processes; by default one a core")
@@ -809,6 +802,6 @@ if __name__ == "__main__":
         judged((WORLDS[0], WORLDS[2], WORLDS[4]), options.seeds)
         raise SystemExit
     how = WORLDS, options.seeds, options.kept, options.cores
-    made = under_attack(*how, guarded=not options.unguarded) if options.attack else honest(*how)
+    made = under_attack(*how) if options.attack else honest(*how)
     if options.json:
         options.json.write_text(json.dumps(made, indent=1, default=float))

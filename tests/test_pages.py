@@ -83,7 +83,8 @@ NOT_FROM_EVIDENCE = {
     "estimators.md": [
         ("| `M2UCBV` | no attack | 10 % | 25 % |", "steadyrank simulate, as the page shows"),
     ],
-    "guards-method.md": [
+    "guards-measured.md": [
+        ("| world | nobody refused | `ClientTrust` | the least |", "bench/false_purchases.py"),
         (
             "| 1,000 names, 15 % of the visits | users of the reversed taste | promoters of half of the items | "
             "ten items against the best ten |",
@@ -94,8 +95,6 @@ NOT_FROM_EVIDENCE = {
             "as a multiple | lost by each purchase |",
             "bench/false_purchases.py",
         ),
-    ],
-    "guards-measured.md": [
         (
             "| 15 % of the visits false, spread | no guard | 10 identities | 100 | 600 | 2,000 | fresh each time |",
             "bench/guards.py",

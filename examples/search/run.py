@@ -4,6 +4,7 @@ Ctrl-C ends it; nothing is kept. `make search` does the same.
 """
 
 import argparse
+import atexit
 import json
 import pathlib
 import re
@@ -102,6 +103,7 @@ def start_server(folder):
     """`steadyrank serve` on an empty store, and where its dashboard is."""
     command = [sys.executable, "-m", "steadyrank.cli", "serve", "--store", f"sqlite:///{folder}/search.db"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    atexit.register(process.terminate)  # also where somebody ends this before it has begun
     link = re.search(r"http\S+/\?token=\S+", process.stdout.readline())
     if link is None:
         process.wait()
@@ -125,7 +127,8 @@ def main():
     )
     options = parser.parse_args()
     available = packages.read(packages.available())
-    print(f"{len(available):,} packages. Starting: code is compiled once, which takes half a minute.", flush=True)
+    print(f"{len(available):,} packages.")
+    print("Starting; code is compiled once, which takes half a minute, longer where others work.", flush=True)
     engine = packages.Engine(available)
     with tempfile.TemporaryDirectory(prefix="steadyrank-search-") as folder:
         process, link = start_server(folder)
@@ -170,4 +173,7 @@ def wait(seconds, crowd, told):
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

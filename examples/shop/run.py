@@ -4,6 +4,7 @@ Ctrl-C ends it; nothing is kept. `make shop` does the same.
 """
 
 import argparse
+import atexit
 import collections
 import json
 import pathlib
@@ -91,6 +92,7 @@ def start_server(folder):
     """`steadyrank serve` on an empty store, and where its dashboard is."""
     command = [sys.executable, "-m", "steadyrank.cli", "serve", "--store", f"sqlite:///{folder}/shop.db"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    atexit.register(process.terminate)  # also where somebody ends this before it has begun
     said = process.stdout.readline()
     link = re.search(r"http\S+/\?token=\S+", said)
     if link is None:
@@ -107,7 +109,7 @@ def main():
         "--seconds", type=float, default=float("inf"), help="end after so long; bots come at half time"
     )
     options = parser.parse_args()
-    print("Starting; the learner is compiled once, which takes half a minute.", flush=True)
+    print("Starting; the learner is compiled once, which takes half a minute, longer where others work.", flush=True)
     with tempfile.TemporaryDirectory(prefix="steadyrank-shop-") as folder:
         process, link = start_server(folder)
         client = Client(SERVER, timeout=120.0, tries=50)
@@ -154,4 +156,7 @@ def wait(seconds, crowd):
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

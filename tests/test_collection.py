@@ -562,6 +562,20 @@ def test_a_client_is_judged_over_all_its_queries():
     assert np.mean(list(pushed.values())) < 0.15  # 0.06 is true; one in six clicks it always
 
 
+def test_who_comes_once_is_never_refused():
+    """An attack under a fresh name each visit costs what it costs without a guard: lists are the same."""
+    rng, judging, unnamed = np.random.default_rng(3), sr.Collection(5), sr.Collection(5)
+    for n in range(900):
+        query, bot, chances = f"query {int(rng.integers(6))}", n % 6 == 0, rng.random(20)
+        shown = judging.rank(query, DOCS, client=f"bot {n}" if bot else f"user {n % 60}")
+        same = unnamed.rank(query, DOCS)
+        assert shown.items == same.items
+        hits = [item for k, item in enumerate(shown.items) if chances[k] < LIKED.get(item, 0.05)]
+        hits = [item for item in shown.items if item == "d4"] if bot else hits
+        for collection, number in ((judging, shown.id), (unnamed, same.id)):
+            collection.feedback(number, clicked=hits[0] if hits else None)
+
+
 @pytest.mark.parametrize("queries", [1, 10], ids=["in one query", "in ten queries"])
 def test_ten_visits_in_ten_queries_convict_as_ten_in_one_do(queries):
     """Thirty clients click the fifth item in ten visits each, in one query of theirs or in one more each time."""

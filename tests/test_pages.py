@@ -84,6 +84,11 @@ NOT_FROM_EVIDENCE = {
         ("| `M2UCBV` | no attack | 10 % | 25 % |", "steadyrank simulate, as the page shows"),
     ],
     "guards-measured.md": [
+        (
+            "| 15 % of the visits false, spread | no guard | 10 identities | 100 | 600 | 2,000 | fresh each time |",
+            "bench/guards.py",
+        ),
+        ("| | honest visits not learnt from | worth lost |", "bench/guards.py"),
         ("| world | nobody refused | `ClientTrust` | the least |", "bench/false_purchases.py"),
         (
             "| 1,000 names, 15 % of the visits | users of the reversed taste | promoters of half of the items | "
@@ -95,11 +100,6 @@ NOT_FROM_EVIDENCE = {
             "as a multiple | lost by each purchase |",
             "bench/false_purchases.py",
         ),
-        (
-            "| 15 % of the visits false, spread | no guard | 10 identities | 100 | 600 | 2,000 | fresh each time |",
-            "bench/guards.py",
-        ),
-        ("| | honest visits not learnt from | worth lost |", "bench/guards.py"),
         ("| people | forged | `ClientTrust` alone | and `ClickLimit` | and `Plausible` |", "bench/forged_clicks.py"),
     ],
     "hidden-clicks.md": [

@@ -45,6 +45,8 @@ def test_more_lists_items_and_care_need_longer_bursts():
 def test_nats_of_a_bot_are_those_of_its_clicks():
     """Three items in lists of three, all looked at: the chance of a silent list is the product of three."""
     people = World(np.array([0.5, 0.2, 0.1]), length=3, attention=0.0, differ=1e9)
-    rng = np.random.default_rng(0)
-    assert bench.nats_of(people, -1, rng) == pytest.approx(-math.log(0.5 * 0.8 * 0.9), rel=1e-3)
-    assert bench.nats_of(people, 1, rng) == pytest.approx(-math.log(0.5 * 0.2 * 0.9), rel=1e-3)
+    rng, lists = np.random.default_rng(0), np.array([[0, 1, 2], [2, 1, 0]])
+    assert bench.nats_of(people, lists, -1, rng) == pytest.approx(-math.log(0.5 * 0.8 * 0.9), rel=1e-3)
+    assert bench.nats_of(people, lists, 1, rng) == pytest.approx(-math.log(0.5 * 0.2 * 0.9), rel=1e-3)
+    nats = bench.nats_of(people, lists, 1, rng, changed=True)  # odds of 1 to 3, and of 1 to 27; 1 to 12 and 18 points
+    assert nats == pytest.approx(-math.log(3 / 4 * (1 / 13 + 0.18) * 27 / 28), rel=1e-3)

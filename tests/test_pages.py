@@ -33,6 +33,7 @@ NOT_FROM_EVIDENCE = {
     "audit-measured.md": [
         ("| logs | found |", "bench/audit.py --planted"),
         ("| attack | attraction | 1 % | 2 % | 5 % | 10 % | 25 % |", "bench/audit_power.py"),
+        ("| lists of a burst | silent | pushers |", "bench/audit_bursts.py"),
         (
             "| visits of each bot | silent: limit | silent: named | pushers: limit | pushers: named |",
             "bench/audit_small.py",

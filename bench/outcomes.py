@@ -14,6 +14,7 @@ from drawing import write_table
 import steadyrank as sr
 from steadyrank.comparison.intervals import half_width
 
+PROFILES = (("yelp-pizza", "sparse"), ("movielens", "moderate"))
 IN_TIME = "values apart from clicks"
 WORLDS = {
     IN_TIME: {"spread": 1.0, "alike": 0.0},
@@ -32,10 +33,11 @@ def main():
     parser.add_argument("--horizon", type=int, default=40_000)
     parser.add_argument("--chance", type=float, default=0.02)
     parser.add_argument("--worlds", nargs="*", default=[], help="some of them, by a part of their names")
+    parser.add_argument("--profiles", type=int, nargs="+", default=[0, 1], help="their numbers, 0 and 1")
     parser.add_argument("--threads", type=int, default=None)
     options = parser.parse_args()
     rows = []
-    for profile, mapping in (("yelp-pizza", "sparse"), ("movielens", "moderate")):
+    for profile, mapping in map(PROFILES.__getitem__, options.profiles):
         attraction = sr.profile(profile, mapping=mapping).attraction
         in_time = by_clicks = None
         for world, given in WORLDS.items():

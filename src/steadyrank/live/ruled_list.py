@@ -477,7 +477,7 @@ def _cover(
     as many steps as are left. O(items of the includes) beside that.
     """
     pinned = [slot for slot, _ in rules.pins.values()] if pinned is None else pinned
-    least = [need.number for need in rules.needs] if least is None else least
+    least = rules.least if least is None else least
     slack = list(rules.most if most is None else most)
     lacks = {number: least[number] for number in needs}
     for slot in pinned:
@@ -533,7 +533,7 @@ def _step(
 def _conflict(rules: SlotRules, state: LearnerState, allowed: Bools, size: int, number: int) -> list[str]:
     """The rules that an include contradicts: it alone, one other, or as few as there must be."""
     need = rules.needs[number]
-    least, no_cap = [one.number for one in rules.needs], [size + 1] * len(rules.caps)
+    least, no_cap = rules.least, [size + 1] * len(rules.caps)
     shown, steps = state.active.copy(), _Steps()
 
     def fails(pins: Sequence[int], caps: Sequence[int], needs: Sequence[int], may: Bools = allowed) -> bool:

@@ -52,8 +52,8 @@ NOT_FROM_EVIDENCE = {
         ),
         ("| world | 64 | 300 | no fading |", "bench/collection.py --memory"),
         (
-            "| world | queries attacked | lost without a guard | least tenth "
-            "| lost with `ClientTrust` | least tenth | honest visits not learnt from |",
+            "| world | queries attacked | lost, a fresh name a visit | least tenth "
+            "| lost, 100 clients | least tenth | honest visits not learnt from |",
             "bench/collection.py --attack",
         ),
         (

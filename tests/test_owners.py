@@ -552,6 +552,29 @@ def test_a_copy_is_kept_up_while_its_lists_wait_to_be_written(url):
     asyncio.run(wait())
 
 
+def test_a_copy_to_which_lists_cannot_be_applied_ends_and_others_are_kept_up(url, monkeypatch):
+    def fail(lists):
+        raise MemoryError("no room for lists")
+
+    async def give():
+        owner, board, other = Worker(url, address="127.0.0.1:1"), BOARDS[0], BOARDS[1]
+        await owner.start()
+        for name in (board, other):
+            assert await owner.create_board(name, events.Created(events.Config(length=4, settle=0), ITEMS))
+        copies = copies_of(owner)
+        copied, kept = [await copies.need(name, 60.0) for name in (board, other)]
+        monkeypatch.setattr(copied.board, "show_lists", fail)
+        for name in (board, other):
+            for _ in range(20):  # written together, so read together
+                list_now(owner, owner.find_board(name), RankIn(client="ann"))
+        await until(lambda: board not in copies.copies and kept.board.events == 21)
+        assert (await copies.need(board, 60.0)).board.events == 21
+        await copies.finish()
+        await owner.stop()
+
+    asyncio.run(give())
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_lists_go_on_while_their_owner_is_dead_and_can_be_answered_later(url, tmp_path, number):
     servers = start(url, tmp_path, 2)

@@ -173,7 +173,7 @@ class ImpressionBuffer:
         features: Floats,
         cohorts: Sequence[Mapping[str, int]],
     ) -> bool:
-        """`shown` of n lists of one size, one after the other, in a third of the time; whether that was done.
+        """`shown` of n lists of one size, one after the other, in a fifth of the time; whether that was done.
 
         Nothing is shown where each has to be shown alone: where a key is 0, known or there twice. `rankings`:
         int64[n, size]; `notes`: float64[n, length + NOTE_EXTRA], or one for all; `features`: float64[n, visit_size],

@@ -281,15 +281,25 @@ class Replicas:
             self.drop(name)
             return
         for lines in _together(session.number, news.events):
-            if len(lines) == 1 or not session.show_lists(lines, self._gave, self.monotonic()):
-                for line in lines:
-                    if not await self._apply_one(session, line):
-                        self.drop(name)
-                        return
+            if not await self._apply_some(session, lines):
+                self.drop(name)
+                return
             await self._give_way()
         session.applied, copy.read = news.head, news.read
         if news.seals is not None:
             session.reseal(news.seals)
+
+    async def _apply_some(self, session: BoardSession, lines: Sequence[Line]) -> bool:
+        """Apply events, together if they are lists and usual ones; whether the copy can go on."""
+        try:
+            if len(lines) > 1 and session.show_lists(lines, self._gave, self.monotonic()):
+                return True
+        except Exception as error:  # as of one
+            return _give_up(session, lines[0], error)
+        for line in lines:
+            if not await self._apply_one(session, line):
+                return False
+        return True
 
     async def _apply_one(self, session: BoardSession, line: Line) -> bool:
         """Apply an event; whether the copy can go on."""
@@ -304,9 +314,7 @@ class Replicas:
         except Refused:
             pass  # who wrote it was told
         except Exception as error:  # whatever it is: the owner parks the board
-            fields = {"board": session.name, "event": line.seq, "why": str(error)}
-            log.error("a copy cannot go on", extra={"fields": fields})
-            return False
+            return _give_up(session, line, error)
         session.learn_clients(line)
         session.applied = line.seq
         await self._give_way()
@@ -326,6 +334,13 @@ class Replicas:
                 if copy.asked < copy.least:
                     self.drop(name)
                 copy.begin_term(now, _KEPT, _SELDOM)
+
+
+def _give_up(session: BoardSession, line: Line, error: Exception) -> bool:
+    """Say that a copy cannot go on, and why; False."""
+    fields = {"board": session.name, "event": line.seq, "why": str(error)}
+    log.error("a copy cannot go on", extra={"fields": fields})
+    return False
 
 
 def _together(board: int, fresh: Iterable[tuple[int, AnyEvent]]) -> Iterator[list[Line]]:

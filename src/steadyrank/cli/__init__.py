@@ -1,8 +1,10 @@
 """The command line: thin, and nothing heavy is imported before a command needs it."""
 
+import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from ..core.version import __version__
 from . import (
@@ -23,7 +25,6 @@ from . import (
     simulate,
     warm,
 )
-from .parser import Parser
 
 _COMMANDS = (
     *(audit, serve, history, compare_rankers, replay, judgments, ingest, emit, keys, warm),
@@ -54,8 +55,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code or 0
 
 
-def _parser() -> Parser:
-    parser = Parser(
+class _Parser(argparse.ArgumentParser):
+    """A parser, and those of its commands, with `_DefaultsFormatter`."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"formatter_class": _DefaultsFormatter, **settings})
+
+
+class _DefaultsFormatter(argparse.HelpFormatter):
+    """Adds a default to the help of each option that has one, unless its help says it already."""
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        words, default = action.help or "", action.default
+        empty = default is None or default is argparse.SUPPRESS or isinstance(default, bool) or default in ([], "")
+        if empty or "(default" in words:
+            return words
+        return f"{words} (default: {_written(default).replace('%', '%%')})"
+
+
+def _written(default: Any) -> str:
+    """A default as somebody reads it: names side by side, large numbers with commas."""
+    if isinstance(default, list | tuple):
+        return " ".join(map(str, default))
+    if isinstance(default, int | float):
+        return f"{default:,.15g}" if abs(default) >= 10_000 else f"{default:g}"
+    return str(default)
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
         prog="steadyrank",
         description="Learn rankings from clicks, some of which are false.",
         epilog="To begin with: `steadyrank audit clicks.csv` if you have click logs, else `steadyrank serve --demo`. "

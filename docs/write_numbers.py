@@ -305,7 +305,7 @@ class Recipe(NamedTuple):
             return list(_bench(self.bench).jobs(self.seeds))
         return expand(find_studies(list(self.studies)), self.plan())
 
-    def about(self, source: str, commit: str) -> dict[str, Any]:
+    def about(self, store: Any, commit: str) -> dict[str, Any]:
         """Where figures come from."""
         from code_versions import versions_of
 
@@ -313,8 +313,17 @@ class Recipe(NamedTuple):
         from steadyrank.evaluation.lab.results import versions
 
         more = f", and {ALL_SEEDS} where a claim needs them" if self.plan().staged else ""
-        said = {"command": self.command, "seeds": f"{self.seeds}{more}", "source": source, "commit": commit}
-        return said | {"versions": versions(), **versions_of(self.jobs())}
+        said = {"command": self.command, "seeds": f"{self.seeds}{more}", "source": store.source, "commit": commit}
+        jobs = self.jobs()
+        return said | {"versions": versions() if self.bench else made_with(store, jobs), **versions_of(jobs)}
+
+
+def made_with(store: Any, jobs: Iterable[Any]) -> dict[str, str]:
+    """The versions that the cells name, which may have run on another machine than this one."""
+    from steadyrank.evaluation.lab.results import read
+
+    each = [read(store.path(job))[0]["versions"] for job in jobs]
+    return {of: " and ".join(sorted({one[of] for one in each})) for of in each[0]}
 
 
 def _study(name: str, seeds: int, measure: Callable[[Any, Recipe], dict[str, Any]]) -> Recipe:
@@ -573,7 +582,7 @@ def measure(folder: pathlib.Path, names: Iterable[str], commit: str, seeds: int 
         missing = [] if recipe.bench else [job for job in recipe.jobs() if not store.path(job).exists()]
         if missing:
             raise ValueError(f"{folder} lacks {len(missing):,} cells of {name}, made by source {store.source}")
-        content = recipe.about(store.source, commit) | recipe.measure(store, recipe)
+        content = recipe.about(store, commit) | recipe.measure(store, recipe)
         (EVIDENCE / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         sys.stdout.write(f"evidence/{name}.json written\n")
 

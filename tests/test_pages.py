@@ -232,6 +232,7 @@ NOT_FROM_EVIDENCE = {
     "workers-measured.md": [
         ("| asked | workers | a pair | turns |", "timing: bench/workers.py"),
         ("| pairs a second | 1 worker | 2 | 4 | 8 |", "timing: bench/workers.py"),
+        ("| one busy board | 1 worker | 8 workers |", "timing: bench/workers.py"),
         ("| | 1 worker | 8 workers |", "timing: bench/workers.py"),
         ("| what | found | how |", "tests/test_owners.py, bench/workers.py"),
         ("| | figure | where it is from |", "timing: bench/workers.py"),

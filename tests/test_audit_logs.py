@@ -3,6 +3,7 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import audit_power
 import numpy as np
@@ -298,19 +299,55 @@ def test_files_that_are_no_logs_are_refused(tmp_path):
         sr.audit(PLAIN, on="mars")
 
 
+def ray_env(home):
+    """A Ray with a home of its own."""
+    own = {"HOME": home, "RAY_TMPDIR": f"/tmp/ray-{os.getpid()}", "STEADYRANK_CACHE": cache_root()}
+    return {**os.environ, **own, "RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+
+
 @pytest.mark.slow  # Ray takes seconds to start
 def test_boards_on_ray_say_the_same(tmp_path):
     """More boards than Ray is given at once."""
     n = 2 * os.cpu_count() + 2
     pl.concat([PLAIN.with_columns(board=pl.lit(k)) for k in range(n)]).write_parquet(tmp_path / "log.parquet")
-    own = {"HOME": tmp_path, "RAY_TMPDIR": f"/tmp/ray-{os.getpid()}", "STEADYRANK_CACHE": cache_root()}
-    quiet = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
     command = [sys.executable, "-m", "steadyrank.cli", "audit", tmp_path / "log.parquet", "--json", "--on"]
-    how = {"env": {**os.environ, **own, **quiet}, "capture_output": True, "text": True, "timeout": 300}
+    how = {"env": ray_env(tmp_path), "capture_output": True, "text": True, "timeout": 300}
     local, ray = (subprocess.run([*command, on], **how) for on in ("local", "ray"))
     assert local.returncode == ray.returncode == 0, ray.stderr
     assert len(json.loads(local.stdout)["boards"]) == n
     assert ray.stdout == local.stdout
+
+
+@pytest.mark.slow  # Ray takes seconds to start
+def test_a_ray_that_does_not_start_in_time_says_so(tmp_path):
+    """Here Ray does not wait for its own processes; an audit waits longer for them than Ray itself does."""
+    PLAIN.write_parquet(tmp_path / "log.parquet")
+    command = [sys.executable, "-m", "steadyrank.cli", "audit", tmp_path / "log.parquet", "--on", "ray"]
+    env = {**ray_env(tmp_path), "RAY_gcs_server_port_wait_time_s": "0"}
+    ended = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 2
+    assert "steadyrank audit: Ray did not start on this machine (Timed out" in ended.stderr
+    assert "a larger RAY_gcs_server_port_wait_time_s than 0, or without --on ray" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_ray_is_given_time_to_start(monkeypatch):
+    """Beside others at work the first process of Ray took more than the 30 s for which Ray waits."""
+    asked = []
+
+    def start(**options):
+        asked.append(os.environ["RAY_gcs_server_port_wait_time_s"])  # noqa: SIM112  # the name is Ray's
+        raise RuntimeError("Timed out waiting for file")
+
+    ray = SimpleNamespace(init=start, is_initialized=lambda: bool(asked))
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setenv("RAY_gcs_server_port_wait_time_s", "")
+    monkeypatch.delenv("RAY_gcs_server_port_wait_time_s")  # what the audit sets is undone after the test
+    with pytest.raises(ConnectionError, match=r"did not start on this machine \(Timed out.*without --on ray"):
+        sr.audit(PLAIN, on="ray")
+    with pytest.raises(ValueError, match="uses a Ray already"):
+        sr.audit(PLAIN, on="ray")
+    assert asked == ["120"]
 
 
 def test_an_audit_says_when_what_and_how_surely():

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 _TURN = 0.0005  # seconds: while one thread compiles, the others wait no longer for what they do in Python
 _AHEAD = 2  # tasks that Ray is given for each of its processors
+_PATIENCE = "RAY_gcs_server_port_wait_time_s"  # Ray's own name: seconds that it waits for its first process
+_PATIENT = "120"  # of them, where Ray waits 30: on a busy machine it needs more
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -87,9 +89,11 @@ def _ray(
     """
     import ray
 
-    package = str(pathlib.Path(__file__).parents[1])
-    options: dict[str, Any] = {"include_dashboard": False} if address is None else {"address": address}
-    ray.init(**options, runtime_env={"py_modules": [package]} if address else None, log_to_driver=False)
+    if address is None:
+        _start_ray()
+    else:
+        package = str(pathlib.Path(__file__).parents[1])
+        ray.init(address=address, runtime_env={"py_modules": [package]}, log_to_driver=False)
     try:
         task: Any = ray.remote(num_cpus=1)(_in_task).remote
         waiting: dict[Any, J] = {}
@@ -105,6 +109,26 @@ def _ray(
                 yield waiting.pop(reference), ray.get(reference)
     finally:
         ray.shutdown()
+
+
+def _start_ray() -> None:
+    """A Ray of this machine. Where others keep it busy, the processes of Ray may not answer each other in time.
+
+    One that did not start leaves traces that the next `ray.init` of the process waits for without end: so there is
+    one try, and a long one.
+    """
+    import ray
+
+    if ray.is_initialized():
+        raise ValueError("this process uses a Ray already: call ray.shutdown() before work is given to another")
+    os.environ.setdefault(_PATIENCE, _PATIENT)
+    try:
+        ray.init(include_dashboard=False, log_to_driver=False)
+    except Exception as error:  # Ray has no kind of its own for it
+        raise ConnectionError(
+            f"Ray did not start on this machine ({error}). It may be too busy: try again, with a larger {_PATIENCE} "
+            f"than {os.environ[_PATIENCE]}, or without --on ray, which needs no Ray"
+        ) from error
 
 
 def _in_task(function: Callable[[Any, Callable[[], None]], R], job: Any) -> R:

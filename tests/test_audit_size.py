@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import tracemalloc
 
 import numpy as np
 import polars as pl
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import steadyrank as sr
-from steadyrank.audit.detect import scales
+from steadyrank.audit.detect import client_tests, scales
+from steadyrank.audit.detect.attention import counts_of, fit, place_cells
 from steadyrank.audit.detect.changed_stretches import Calm
 from steadyrank.click_logs import looks, mapped
 from steadyrank.click_logs.click_log import read
@@ -77,6 +79,44 @@ def test_a_log_by_parts_has_the_same_interval_and_clients(monkeypatch, several):
     assert other.start_rows[0] <= other.start_row <= other.start_rows[1]
     bots = [{one.client for one in audit.clients if one.client >= 1_000} for audit in (plain, found)]
     assert len(bots[0] & bots[1]) > 0.9 * len(bots[0]) > 20
+
+
+@pytest.mark.parametrize("at_once", [1, 700])
+def test_clients_block_by_block_say_the_same(monkeypatch, at_once):
+    """Blocks of one client each, and of some of them, give what one block of all clients gives, to the digit."""
+    frame = log(several=True).with_columns(pl.when(pl.col("time") % 7 > 0).then(pl.col("client")))  # and nobody's
+    told = sr.audit(frame).as_dict()
+    monkeypatch.setattr(client_tests, "AT_ONCE", at_once)
+    assert sr.audit(frame).as_dict() == told
+    monkeypatch.setattr(mapped, "HELD", 0)
+    assert sr.audit(frame).as_dict() == told
+    assert told["n_clients"] > 20
+
+
+def lists_of_four(n):
+    """n lists of four of a thousand items, by clients of eight lists: nearly as many pairs as looks."""
+    rng = np.random.default_rng(0)
+    item, bits = rng.integers(0, 1_000, 4 * n).astype(np.int32), rng.random(4 * n) < 0.1
+    client = (np.arange(n) // 8).astype(np.int32)
+    return looks.Impressions(item, bits, np.arange(0, 4 * n + 1, 4), 1_000), rng.permutation(client)
+
+
+def test_memory_of_clients_grows_by_what_is_kept(monkeypatch):
+    """A look costs what is kept of it and of its pair, and not the hundreds of bytes that are held on the way."""
+    monkeypatch.setattr(client_tests, "AT_ONCE", 4_000, raising=False)
+    peaks = []
+    for n in (10_000, 40_000):
+        shown, client = lists_of_four(n)
+        cells = place_cells(shown)
+        appeal = fit(counts_of(shown, cells, np.ones(n, bool)))
+        count = np.bincount(client).astype(float)
+        tracemalloc.start()
+        pairs = client_tests.pairs_of(shown, cells, client, appeal, count)
+        client_tests.single_items(pairs, count.size, np.ones(count.size))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert pairs.item.size > 0.98 * 4 * n
+    assert (peaks[1] - peaks[0]) / (4 * 30_000) < 50
 
 
 @given(st.lists(st.booleans(), max_size=60))

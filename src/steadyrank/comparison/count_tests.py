@@ -69,9 +69,19 @@ class Counts(NamedTuple):
 def beta_binomial(got: Floats, n: Floats, due: Floats, judged: Bools) -> tuple[Floats, float, float]:
     """Signed scores of counts, the spread that honest ones have, and by what scores were divided.
 
-    The spread is the correlation within clients, by trimmed moments of those `judged`.
+    Those `judged` say what the last two are.
     """
-    asked = Counts(got[judged], n[judged], due[judged])
+    spread, by = spread_of(Counts(got[judged], n[judged], due[judged]))
+    every = np.zeros(got.size)
+    tails(got, n, due, spread, every)
+    return every / by, spread, by
+
+
+def spread_of(asked: Counts) -> tuple[float, float]:
+    """The spread that honest counts have, and by what scores of it are to be divided.
+
+    The spread is the correlation within clients, by trimmed moments.
+    """
     scores, spread = np.zeros(asked.n.size), SPREAD[0]  # from below: bots must not hide in a spread of their own
     tails(*asked, spread, scores)
     one = asked.due * (1.0 - asked.due / np.maximum(asked.n, 1.0))
@@ -81,10 +91,7 @@ def beta_binomial(got: Floats, n: Floats, due: Floats, judged: Bools) -> tuple[F
         apart = float(((asked.got - asked.due)[kept] ** 2 - one[kept]).sum())
         spread = float(np.clip(apart / max(pairs, 1e-9), *SPREAD))
         tails(*asked, spread, scores)
-    by = excess(scores, np.ones(scores.size, np.bool_))
-    every = np.zeros(got.size)
-    tails(got, n, due, spread, every)
-    return every / by, spread, by
+    return spread, excess(scores, np.ones(scores.size, np.bool_))
 
 
 def excess(scores: Floats, judged: Bools) -> float:

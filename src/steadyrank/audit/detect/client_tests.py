@@ -17,18 +17,31 @@ that an honest client is that odd, or of a bound on it:
 """
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from ...click_logs import mapped
 from ...click_logs.looks import Impressions, ItemNumbers, blocks
-from ...comparison.count_tests import FEWEST, QUANTILE, ROUNDS, TRIMMED, beta_binomial, excess, tails
+from ...comparison.count_tests import (
+    FEWEST,
+    QUANTILE,
+    ROUNDS,
+    TRIMMED,
+    Counts,
+    beta_binomial,
+    excess,
+    spread_of,
+    tails,
+)
 from ...core.arrays import Bools, Floats, Ints
 from ...core.compiling.jit import kernel
 from .attention import CLICKS as CLICKED
 from .attention import Appeal, PlaceCells, cell_at, chance, looks_of, sums
 
 PAIRS = 20_000_000  # looks of clients that are judged by single items; those with most impressions come first
+AT_ONCE = 1 << 20  # looks of clients that are counted, and pairs that are scored, at once
 ASKED = 1 << 20  # lists that say how sought after first items are
 STRENGTHS = 8  # kinds of lists by how sought after their first item is
 
@@ -40,11 +53,24 @@ CLIENT_COLUMNS = 9
 class Pairs(NamedTuple):
     """A client and an item it looked at, one of each a row, in order of clients and of their items."""
 
-    client: Ints
-    item: Ints
-    looks: Ints
-    clicks: Ints
+    first: Ints  # [client + 1] where those of each client begin
+    item: ItemNumbers
+    looks: ItemNumbers
+    clicks: ItemNumbers
     expected: Floats
+
+    def of(self, client: int, item: int) -> tuple[int, int, float]:
+        """Looks, clicks and how many are expected of a client at an item that it looked at."""
+        start, end = self.first[client : client + 2]
+        at = start + np.searchsorted(self.item[start:end], item)
+        return int(self.looks[at]), int(self.clicks[at]), float(self.expected[at])
+
+    def parts(self) -> Iterator[tuple[Ints, slice]]:
+        """All of them, so many at once: the number of the client of each, and which. A client's are together."""
+        for some in whole_groups(self.first, AT_ONCE):
+            rows = slice(int(self.first[some.start]), int(self.first[some.stop]))
+            yield np.repeat(np.arange(some.start, some.stop), np.diff(self.first[some.start : some.stop + 1])), rows
+            mapped.release(self.item, self.looks, self.clicks, self.expected)
 
 
 class Scores(NamedTuple):
@@ -132,10 +158,26 @@ def calibrated(scores: Floats, judged: Bools) -> Floats:
     return scores / excess(scores, judged)
 
 
+def whole_groups(first: Ints, size: int) -> Iterator[slice]:
+    """Groups in order, as many at a time as hold `size` rows together, or one that holds more.
+
+    `first`: int64[group + 1], where the rows of each begin.
+    """
+    start, n = 0, first.size - 1
+    while start < n:
+        end = int(np.searchsorted(first, first[start] + size, side="right")) - 1
+        end = min(max(end, start + 1), n)
+        yield slice(start, end)
+        start = end
+
+
 def pairs_of(
     impressions: Impressions, cells: PlaceCells, client: ItemNumbers, appeal: Appeal, shown: Floats
 ) -> Pairs:
-    """Clients and the items they looked at. O(looks log looks) of those clients that have looks enough."""
+    """Clients and the items they looked at. O(looks log looks) of those clients that have looks enough.
+
+    Block by block of clients: what is held for a look on the way is held for AT_ONCE of them.
+    """
     all_looks: Floats = np.zeros(shown.size)
     for some, part in impressions.parts():
         identified = client[some] >= 0
@@ -144,31 +186,63 @@ def pairs_of(
     kept: Bools = np.zeros(shown.size + 1, np.bool_)
     kept[order[(np.cumsum(all_looks[order]) <= PAIRS) & (shown[order] >= FEWEST)]] = True
     chosen = np.concatenate([some.start + np.flatnonzero(kept[client[some]]) for some in blocks(client.size)])
-    item, cell, bits = looks_of(impressions, cells, chosen)
-    p = 1.0 / (1.0 + np.exp(-(appeal.item[item] + appeal.cell[cell])))
-    sizes = impressions.first[chosen + 1] - impressions.first[chosen]
-    whose: Ints = client[chosen].astype(np.int64)
-    key = np.repeat(whose, sizes) * impressions.n_items + item
-    pair, where, looks = np.unique(key, return_inverse=True, return_counts=True)
-    clicks = np.bincount(where, bits, pair.size).astype(np.int64)
-    expected = sums(where, p, pair.size)
-    return Pairs(pair // impressions.n_items, pair % impressions.n_items, looks, clicks, expected)
+    taken, whose = impressions.only(chosen), client[chosen]
+    in_order = np.argsort(whose, kind="stable")
+    row = np.concatenate([[0], np.cumsum(np.bincount(whose, minlength=shown.size))])  # of `in_order`, by client
+    first = np.concatenate([[0], np.cumsum(np.where(kept[:-1], all_looks, 0.0))]).astype(np.int64)
+    many: Ints = np.zeros(shown.size, np.int64)
+    grown = mapped.GrowingArrays()
+    for some in whole_groups(first, AT_ONCE):
+        lists = in_order[row[some.start] : row[some.stop]]
+        item, cell, bits = looks_of(taken, cells, lists)
+        p = 1.0 / (1.0 + np.exp(-(appeal.item[item] + appeal.cell[cell])))
+        sizes = taken.first[lists + 1] - taken.first[lists]
+        key = np.repeat(whose[lists].astype(np.int64), sizes) * impressions.n_items + item
+        pair, where, looks = np.unique(key, return_inverse=True, return_counts=True)
+        many[some] = np.bincount(pair // impressions.n_items - some.start, minlength=some.stop - some.start)
+        grown.add(
+            item=(pair % impressions.n_items).astype(np.int32),
+            looks=looks.astype(np.int32),
+            clicks=np.bincount(where, bits, pair.size).astype(np.int32),
+            expected=sums(where, p, pair.size),
+        )
+    return Pairs(
+        np.concatenate([[0], np.cumsum(many)]),
+        grown.take("item", np.int32),
+        grown.take("looks", np.int32),
+        grown.take("clicks", np.int32),
+        grown.take("expected", np.float64),
+    )
 
 
 def single_items(pairs: Pairs, n_clients: int, factor: Floats) -> tuple[Floats, Ints]:
     """Each client's oddest item: signed nats less the logarithm of how many items it looked at, and which.
 
-    `factor`: how much more than others each client clicks anyway.
+    `factor`: how much more than others each client clicks anyway. Block by block of clients, but for the pairs of
+    several looks, which say how far honest clients differ.
     """
-    looks = pairs.looks.astype(np.float64)
-    due = np.minimum(pairs.expected * factor[pairs.client], 0.98 * looks)
-    scores, _, _ = beta_binomial(pairs.clicks.astype(np.float64), looks, due, looks > 1.0)
-    looked_at = np.bincount(pairs.client, minlength=n_clients)
+
+    def counts(client: Ints, rows: slice) -> Counts:
+        looks = pairs.looks[rows].astype(np.float64)
+        due = np.minimum(pairs.expected[rows] * factor[client], 0.98 * looks)
+        return Counts(pairs.clicks[rows].astype(np.float64), looks, due)
+
+    several = [[np.zeros(0)] * len(Counts._fields)]
+    for client, rows in pairs.parts():
+        here = counts(client, rows)
+        several.append([of[here.n > 1.0] for of in here])
+    spread, by = spread_of(Counts(*map(np.concatenate, zip(*several, strict=True))))
+    del several
     best: Floats = np.zeros(n_clients)
     which: Ints = np.full(n_clients, -1, np.int64)
-    order = np.argsort(np.abs(scores), kind="stable")
-    best[pairs.client[order]] = scores[order]
-    which[pairs.client[order]] = pairs.item[order]
+    for client, rows in pairs.parts():
+        scores = np.zeros(client.size)
+        tails(*counts(client, rows), spread, scores)
+        scores /= by
+        order = np.argsort(np.abs(scores), kind="stable")
+        best[client[order]] = scores[order]
+        which[client[order]] = pairs.item[rows][order]
+    looked_at = np.diff(pairs.first)
     left = np.maximum(np.abs(best) - np.log(np.maximum(looked_at, 1)), 0.0)
     return np.sign(best) * left, which
 

@@ -303,10 +303,7 @@ class _Clients:
             effect = row[TOP] / max(due, 1e-9)
             return f"{int(row[TOP]):,} of {clicks:,} clicks on the first place, where others have {due:,.1f}", effect
         if way == "item":
-            start, end = np.searchsorted(self.pairs.client, (c, c + 1))
-            mine = start + np.searchsorted(self.pairs.item[start:end], self.tests.which[c])
-            looks, clicks = int(self.pairs.looks[mine]), int(self.pairs.clicks[mine])
-            due = float(self.pairs.expected[mine])
+            looks, clicks, due = self.pairs.of(c, int(self.tests.which[c]))
             name = "one item" if items is None else f"item {items[int(self.tests.which[c])]}"
             return f"{clicks:,} clicks of {looks:,} looks at {name}, where others have {due:,.1f}", clicks / max(
                 due, 1e-9

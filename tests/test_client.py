@@ -501,6 +501,31 @@ print(client.feedback("b", "i1", clicked="x"))
     server.close()
 
 
+REFUSED = [(401, {"message": "no key"})] * 2 + [(404, {"message": "no board"}), (200, LIST), (404, {})]
+WARNED = ["401, no key", "404, no board", "404, "]
+
+
+def test_a_lasting_refusal_is_told_once(caplog):
+    server = Scripted(REFUSED)
+    assert [shown for shown, _ in blocking(server.url, {}, [RANK] * 5)] == [THEIRS] * 3 + [OURS, THEIRS]
+    assert [record.message.partition(": ")[2] for record in caplog.records] == WARNED
+    server.close()
+
+
+@node
+def test_a_lasting_refusal_is_told_once_by_node():
+    server = Scripted(REFUSED)
+    script = f"""
+import {{ Client }} from "{(HERE.parent / "clients/node/client.js").as_uri()}";
+const client = new Client("{server.url}", {{ timeout: 10000, warn: (text) => console.log(text.split(": ")[2]) }});
+for (let k = 0; k < 5; k++) await client.rank("b", {{ fallback: ["a"] }});
+"""
+    command = ["node", "--input-type=module", "-e", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert (done.stdout.splitlines(), done.stderr) == (WARNED, "")
+    server.close()
+
+
 @node
 def test_a_node_process_that_ends_sends_what_is_queued(tmp_path):
     server = Scripted([(500, {}), (500, {})])
@@ -551,6 +576,8 @@ def test_an_answer_counts_once_although_its_acknowledgement_was_lost(client, tmp
     assert [result for result, _ in results] == ["queued", True, 0]
     assert api.board("b")["answers"] == 1
     proxy.close()
+    asked = client(server.address, {"timeout": 10.0}, [RANK])[0][0]  # by itself, and without keys
+    assert (sorted(asked["items"]), asked["fallback"]) == (["x", "y"], False)
     assert server.stop() == 0
 
 

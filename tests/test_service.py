@@ -614,6 +614,8 @@ def test_without_keys_only_this_machine_is_served_and_no_web_page():
     auth.check(own | {"authorization": "Bearer token"}, "admin", None)
     page = {"host": "localhost:8080", "user-agent": "Mozilla/5.0", "authorization": "Bearer token"}
     auth.check(page | {"sec-fetch-site": "none"}, "admin", None)
+    of_node = {"host": "localhost:8080", "user-agent": "node", "sec-fetch-mode": "cors"}
+    auth.check(of_node, "admin", None)
     for headers in (
         {"host": "evil.example"}, {}, {"host": "localhost" * 99},
         page | {"origin": "https://evil.example"}, page | {"origin": "http://localhost:3000"},
@@ -629,6 +631,7 @@ def test_without_keys_only_this_machine_is_served_and_no_web_page():
     for headers in (
         own, own | {"authorization": "Bearer wrong"}, own | {"authorization": "Bearer "},
         {"host": "localhost", "sec-fetch-mode": "no-cors"}, {"host": "localhost", "referer": "http://localhost/"},
+        of_node | {"sec-fetch-site": "none"}, of_node | {"referer": "http://localhost:8080/"},
         {"host": "localhost", "user-agent": "Mozilla/5.0 (an old one)"},
     ):  # fmt: skip
         for each in (auth, Auth(list)):

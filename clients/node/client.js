@@ -4,7 +4,7 @@ const CLOSED = ["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"]; // what a connection t
 const AT_ONCE = 500; // queued answers of a request
 const LONGEST_PAUSE = 2000; // milliseconds between two tries
 const PLACE = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+):[0-9]{1,5}$/i; // HOST:PORT
-const MOST_OWNERS = 10_000; // boards whose owners are kept in mind
+const MOST_BOARDS = 10_000; // of which something is kept in mind
 const EXIT = 5000; // milliseconds for queued answers: of a try, and of the end of the process
 
 const sleep = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
@@ -49,6 +49,7 @@ export class Client {
   #hurry = () => {};
   #straight;
   #owners = new Map(); // by board
+  #refused = new Map(); // by board, until it gives a list: the code that was told
   lost = 0;
 
   constructor(url = "http://127.0.0.1:8080", options = {}) {
@@ -76,12 +77,17 @@ export class Client {
   async rank(board, { fallback, ...body } = {}) {
     if (fallback !== undefined) names("fallback", fallback);
     try {
-      return { ...(await this.#askForList(board, body)), fallback: false, why: "" };
+      const list = await this.#askForList(board, body);
+      this.#refused.delete(board);
+      return { ...list, fallback: false, why: "" };
     } catch (error) {
       if (fallback === undefined || !(error instanceof Away || error instanceof Refused) || WRONG.includes(error.code))
         throw error;
-      if ([401, 403, 404].includes(error.code))
-        this.#warn(`steadyrank: the fallback of ${board} is shown: ${error.code}, ${error.message}`);
+      if ([401, 403, 404].includes(error.code) && this.#refused.get(board) !== error.code) {
+        if (this.#refused.size >= MOST_BOARDS) this.#refused.clear();
+        this.#refused.set(board, error.code);
+        this.#warn(`steadyrank: the fallback of ${board} is shown from now on: ${error.code}, ${error.message}`);
+      }
       return { impression: "", items: [...fallback], expires: 0, fallback: true, why: error.message };
     }
   }
@@ -179,7 +185,7 @@ export class Client {
   #learn(board, owner, response) {
     const place = response.headers.get("steadyrank-owner") ?? "";
     if (PLACE.test(place)) {
-      if (this.#owners.size >= MOST_OWNERS) this.#owners.clear();
+      if (this.#owners.size >= MOST_BOARDS) this.#owners.clear();
       this.#owners.set(board, `http://${place}`);
     } else if (response.status === 503) this.#forget(owner);
   }

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 
 from ..core.files import replacing, writable_through
 from ..core.refusals import Refused
-from .patience import AnswerQueue, Breaker, Owners, Patience, Steps, ask, deliver, log
+from .patience import MOST_BOARDS, AnswerQueue, Breaker, Owners, Patience, Steps, ask, deliver, log
 from .wire import Address, Request
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ class Api:
         self._patient = Patience(10.0 if timeout is None else timeout, 5 if tries is None else tries, whole=False)
         self._quick = Patience(0.2 if timeout is None else timeout, 1 if tries is None else tries, whole=True)
         self._breaker = Breaker(breaker_failures, breaker_seconds, clock)
+        self._refused: dict[str, int] = {}  # by board, until it gives a list: the code that the log has told
         self._queue = AnswerQueue((10_000 if tries is None else 0) if queue is None else queue)
         self._secure = ssl.create_default_context() if self._address.secure else None
         self._prepare(sleep)
@@ -200,9 +201,13 @@ class Api:
             code = error.code if isinstance(error, Refused) else 0
             if own is None or code in _WRONG:
                 raise
-            if code in (401, 403, 404):  # nothing that passes by itself
-                log.warning("the fallback of %r is shown: %d, %s", board, code, error)
+            if code in (401, 403, 404) and self._refused.get(board) != code:  # nothing that passes by itself
+                if len(self._refused) >= MOST_BOARDS:
+                    self._refused.clear()
+                self._refused[board] = code
+                log.warning("the fallback of %r is shown from now on: %d, %s", board, code, error)
             return Ranking("", tuple(own), 0.0, fallback=True, why=str(error))
+        self._refused.pop(board, None)
         return Ranking(
             got["impression"],
             tuple(got["items"]),

@@ -16,7 +16,7 @@ log = logging.getLogger("steadyrank.client")
 
 _LONGEST_PAUSE = 2.0  # seconds between two tries
 _AT_ONCE = 500  # queued answers of a request
-_MOST_OWNERS = 10_000  # boards whose owner is kept in mind
+MOST_BOARDS = 10_000  # of which a client keeps something in mind
 _PLACE = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
 
 
@@ -133,7 +133,7 @@ class Owners:
         if not self._straight or not request.board:
             return
         if _PLACE.fullmatch(place):
-            if len(self._places) >= _MOST_OWNERS:
+            if len(self._places) >= MOST_BOARDS:
                 self._places.clear()
             self._places[request.board] = Address(f"http://{place}", self._key)
         elif response.status == 503:

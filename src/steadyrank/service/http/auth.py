@@ -20,7 +20,8 @@ _PROXIES = frozenset(
     ["forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip"]
     + ["true-client-ip", "cf-connecting-ip", "fastly-client-ip"]
 )
-_PAGES = ("origin", "referer", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")  # only browsers send these
+_PAGES = ("origin", "referer", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")  # browsers send these
+_FETCHES = ("node", "undici")  # what Node's `fetch` calls itself, which sends one of them: sec-fetch-mode
 
 _READ = frozenset(
     name.encode()
@@ -82,7 +83,10 @@ def _forwarded(headers: Mapping[str, str]) -> bool:
 
 def _from_page(headers: Mapping[str, str]) -> bool:
     """Whether a browser sent a request: those of today say from where, older ones at least that they are one."""
-    return any(name in headers for name in _PAGES) or headers.get("user-agent", "").startswith("Mozilla/")
+    pages = [name for name in _PAGES if name in headers]
+    if pages == ["sec-fetch-mode"] and headers.get("user-agent") in _FETCHES:
+        return False
+    return bool(pages) or headers.get("user-agent", "").startswith("Mozilla/")
 
 
 def _own_page(headers: Mapping[str, str]) -> bool:

@@ -315,7 +315,15 @@ class Recipe(NamedTuple):
         more = f", and {ALL_SEEDS} where a claim needs them" if self.plan().staged else ""
         said = {"command": self.command, "seeds": f"{self.seeds}{more}", "source": store.source, "commit": commit}
         jobs = self.jobs()
-        return said | {"versions": versions() if self.bench else made_with(store, jobs), **versions_of(jobs)}
+        if self.bench:
+            return said | {"versions": versions(), **versions_of(jobs)}
+        return said | {"versions": made_with(store, [*jobs, *self.later(store)]), **versions_of(jobs)}
+
+    def later(self, store: Any) -> list[Any]:
+        """The cells that a claim turned out to need."""
+        from steadyrank.evaluation.report.writing import undecided
+
+        return undecided(store, self.plan()) if self.plan().staged else []
 
 
 def made_with(store: Any, jobs: Iterable[Any]) -> dict[str, str]:
@@ -614,9 +622,7 @@ def renew(names: list[str], folder: pathlib.Path, on: str, part: tuple[int, int]
     with told_of_compiling(lambda begins: bars[-1].compiling(begins) if bars else None):
         run_shown(jobs, store, bars, on=on, n_workers=None if whole else 1)
         if "reproduce" in names and whole:
-            from steadyrank.evaluation.report.writing import undecided
-
-            run_shown(undecided(store, recipes["reproduce"].plan()), store, bars, on=on)
+            run_shown(recipes["reproduce"].later(store), store, bars, on=on)
         for name in names:
             if bench := recipes[name].bench:
                 if on != "local":  # a cluster is sent the package alone

@@ -29,10 +29,14 @@ RECORD = pytest.StashKey()  # where it is kept that a test passed, if it need no
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection():
+def pytest_collection(session):
     """Processes of one run collect in turn: what one of them has made into bytecode, the next one loads."""
     with open(__file__) as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
+        if not session.config.pluginmanager.hasplugin("dsession"):  # that hands tests out, and compiles nothing
+            import quick_compiling
+
+            quick_compiling.compile_quickly()
         result = yield
     gc.freeze()
     return result

@@ -128,6 +128,9 @@ def _say(*words):
 
 
 def _prepared_for_commands():
+    import quick_compiling
+
+    quick_compiling.compile_quickly()
     from steadyrank.cli import main
     from steadyrank.service.http.server import compile_ahead
 

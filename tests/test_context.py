@@ -240,21 +240,29 @@ def c3_width(slow, lam, horizon):
     return math.sqrt(np.linalg.slogdet(slow.precision / lam)[1] + math.log(horizon)) + math.sqrt(lam)
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "slow", "rule"),
-    [
-        ("CascadeLinUCB", {"c": 0.3, "sigma": 0.5}, SlowLinear(ITEMS, 1.0, 4.0), lambda s, v, r: s.upper(v, 0.3)),
-        ("CascadeLinUCB", {"c": 0.3, "alpha": 0.2}, SlowLinear(ITEMS, 1.0, alpha=0.2),
-         lambda s, v, r: s.upper(v, 0.3)),
-        ("CascadeLinTS", {"sigma": 0.4}, SlowLinear(ITEMS, 1.0, 6.25), lambda s, v, r: s.drawn(v, r)),
-        ("C3UCB", {"discount": 0.9, "lam": 0.01}, SlowLinear(ITEMS, 0.01, 1.0, 0.9),
-         lambda s, v, r: s.upper(v, c3_width(s, 0.01, 400)))
-    ],
-    ids=["CascadeLinUCB", "CascadeLinUCB with weights", "CascadeLinTS", "C3UCB"],
-)  # fmt: skip
-def test_lists_are_those_of_slow_versions(name, given, slow, rule):
+SLOW_VERSIONS = {  # settings, the slow version of [ridge, weight, discount, alpha], and how it ranks
+    "CascadeLinUCB": ({"c": 0.3, "sigma": 0.5}, [1.0, 4.0], lambda s, v, r: s.upper(v, 0.3)),
+    "CascadeLinUCB with weights": (
+        {"c": 0.3, "alpha": 0.2},
+        [1.0, 1.0, 1.0, 0.2],
+        lambda s, v, r: s.upper(v, 0.3),
+    ),
+    "CascadeLinTS": ({"sigma": 0.4}, [1.0, 6.25], lambda s, v, r: s.drawn(v, r)),
+    "C3UCB": (
+        {"discount": 0.9, "lam": 0.01},
+        [0.01, 1.0, 0.9],
+        lambda s, v, r: s.upper(v, c3_width(s, 0.01, 400)),
+    ),
+}
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("which", SLOW_VERSIONS)
+def test_lists_are_those_of_slow_versions(which):
     """Every fourth visitor is unknown, which counts as features of 1."""
-    learner = make(sr.learners()[name], Problem(K, D, 400, features=ITEMS), settings=given)
+    given, numbers, rule = SLOW_VERSIONS[which]
+    slow = SlowLinear(ITEMS, *numbers)
+    learner = make(sr.learners()[which.split()[0]], Problem(K, D, 400, features=ITEMS), settings=given)
     mind, mirror, world = (np.random.default_rng(s) for s in (1, 1, 2))
     allowed, ranking, note = np.ones(K, np.bool_), np.zeros(D, np.int64), np.zeros(D + 4)
     tied = 0
@@ -276,6 +284,7 @@ def test_lists_are_those_of_slow_versions(name, given, slow, rule):
     assert learner.posterior.estimate == pytest.approx(np.linalg.solve(slow.precision, slow.moment), abs=1e-9)
 
 
+@pytest.mark.interpreted
 def test_rare_clicks_weigh_more():
     """CascadeWOFUL by matrices: weights 1 / max(U, 1/3), U the bound of plain regression; the smaller one ranks."""
     learner = make(
@@ -300,6 +309,7 @@ def test_rare_clicks_weigh_more():
     assert learner.weighted.estimate == pytest.approx(np.linalg.solve(weighted.precision, weighted.moment), abs=1e-9)
 
 
+@pytest.mark.interpreted
 def test_certain_clicks_weigh_more():
     """VAC2UCB by matrices: the weight of an observation is trust / max(V, 0.01), V over a grid of [lower, upper]."""
     learner = make(sr.learners()["VAC2UCB"], Problem(K, D, 400, features=ITEMS), settings={"c": 0.3, "alpha": 0.3})
@@ -327,6 +337,7 @@ def test_certain_clicks_weigh_more():
     assert learner.posterior.estimate == pytest.approx(np.linalg.solve(slow.precision, slow.moment), abs=1e-6)
 
 
+@pytest.mark.interpreted
 def test_a_logit_is_learnt_by_mirror_descent():
     """UCBCLB: each step solves its own quadratic problem, and the bound of the logit ranks."""
     learner = make(sr.learners()["UCBCLB"], Problem(K, D, 400, features=ITEMS), settings={"c": 0.3, "alpha": 0.3})
@@ -445,6 +456,7 @@ class SlowMixed:
         return self.features * [*v, 1.0] @ theta + own + width * sd * [rng.standard_normal() for _ in range(K)]
 
 
+@pytest.mark.interpreted
 def test_own_effects_are_integrated_out_exactly():
     """Lists, fits and posterior of 150 rounds are those of the model with a coordinate an item."""
     learner = make(sr.learners()["CascadeMixedTS"], Problem(K, D, 400, features=ITEMS), settings={"width": 0.7})

@@ -580,7 +580,7 @@ def test_a_variant_under_the_name_of_ours_is_not_mistaken_for_it():
             pass
 
     attraction = np.linspace(0.05, 0.9, 10)
-    settings = {"length": 1, "horizon": 300, "seeds": [0]}
+    settings = {"length": 1, "horizon": 300, "seeds": [0], "adversary": "PrefixFlip", "budget": 0}
     first = sr.simulate(ours, attraction, **settings).final[0]
     assert sr.simulate(CascadeTS, attraction, **settings).final[0] == 0.0
     assert sr.simulate(ours, attraction, **settings).final[0] == first > 0.0

@@ -206,14 +206,14 @@ def test_guards_refuse_what_cannot_be_set():
 def test_refused_visits_are_counted_by_sort():
     """Feedback that is inverted is impossible, nearly always; what users do never is."""
     attack = {"adversary": "PrefixFlip", "budget": 300, "schedule": "spread"}
-    run = sr.simulate("CascadeUCBV", ATTRACTION, guard="Plausible", **attack, **WORLD)
+    run = sr.simulate("Random", ATTRACTION, guard="Plausible", **attack, **WORLD)
     assert run.visits.tolist() == [[1_700, 0, 300]] * 2
     assert run.refused[:, [MAJORITY, MINORITY]].sum() == run.retracted.sum() == 0
     assert [view.refused for view in run.guard_views] == run.refused[:, FALSE].tolist()
     assert run.false_refused == run.refused.sum() / 600 > 0.8
     assert run.honest_refused == 0.0
     assert np.isnan(run.minority_refused)
-    told = sr.simulate("CascadeUCBV", ATTRACTION, guard="Plausible", omniscient=True, **attack, **WORLD)
+    told = sr.simulate("Random", ATTRACTION, guard="Plausible", omniscient=True, **attack, **WORLD)
     assert (told.visits[0, FALSE], told.refused.sum()) == (300, 0)  # neither guard nor learner hears of them
 
 

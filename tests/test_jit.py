@@ -33,7 +33,8 @@ only_late = pytest.mark.skipif(not late_linking.ACTIVE, reason="this numba compi
 RUN = """
 import numpy as np
 import steadyrank as sr
-print(sr.simulate("CascadeTS", np.linspace(0.05, 0.9, 10), length=2, horizon=200, seeds=[0]).final[0])
+foe = {"adversary": "PrefixFlip", "budget": 0}
+print(sr.simulate("CascadeTS", np.linspace(0.05, 0.9, 10), length=2, horizon=200, seeds=[0], **foe).final[0])
 """
 
 

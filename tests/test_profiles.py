@@ -107,7 +107,8 @@ def _evenly(values: list[float], n: int) -> list[float]:
 
 
 def _regret(learner: str, attraction: np.ndarray) -> float:
-    run = sr.simulate(learner, attraction, length=10, horizon=40_000, seeds=range(4), marks=1)
+    honest = {"adversary": "PrefixFlip", "budget": 0}
+    run = sr.simulate(learner, attraction, length=10, horizon=40_000, seeds=range(4), marks=1, **honest)
     return float(run.final.mean())
 
 

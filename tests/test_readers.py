@@ -408,7 +408,7 @@ def test_the_command_builds_a_profile_that_simulates(tmp_path, capsys):
     )
     assert "ratings.csv, MB" in said.err
     assert sr.profile(str(out), "sparse").attraction.shape == (40,)
-    run = ["simulate", "CascadeTS", "--profile", str(out), "--mapping", "sparse", "--horizon", "50", "--seeds", "1"]
+    run = ["simulate", "Random", "--profile", str(out), "--mapping", "sparse", "--horizon", "50", "--seeds", "1"]
     assert cli.main(run) == 0
     assert "movielens (sparse: sigmoid(3 (r - mean) - 3)), 40 items" in capsys.readouterr().out
     for wrong, message in (

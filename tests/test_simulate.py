@@ -189,8 +189,9 @@ def test_drifting_users_change_the_best_list():
 
 
 def test_classes_are_taken_as_well_as_names():
-    by_name = sr.simulate("CascadeTS", ATTRACTION, **BASE)
-    by_class = sr.simulate(sr.learners()["CascadeTS"], ATTRACTION, adversary=sr.adversaries()["Honest"], **BASE)
+    by_name = sr.simulate("CascadeTS", ATTRACTION, adversary="PrefixFlip", budget=30, **BASE)
+    foe = {"adversary": sr.adversaries()["PrefixFlip"], "budget": 30}
+    by_class = sr.simulate(sr.learners()["CascadeTS"], ATTRACTION, **foe, **BASE)
     assert np.array_equal(by_name.regret, by_class.regret)
     assert by_class.learner == "CascadeTS"
 

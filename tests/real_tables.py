@@ -14,6 +14,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).parents[1]
 FOLDER = pathlib.Path(os.environ.get("STEADYRANK_TABLES", ROOT.parent / "shared" / "data"))
+OBD = FOLDER / "obd"
 MISSING = f"the real tables are not in {FOLDER} (set STEADYRANK_TABLES to their folder)"
 _WORD = re.compile(r"\w+")
 _SHORTEST = 8  # letters of a name of one word: shorter ones are words of every language

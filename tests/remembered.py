@@ -1,17 +1,19 @@
 """What passed before need not run again while nothing that decides it has changed: checks of a class, and tests that
-depend on nothing but sources and seeds, which are marked `pure` or `interpreted`.
+depend on nothing but sources and seeds, which are marked `pure` or `interpreted`. A service inside the test, whose
+clocks the test turns, is one of these; a server that is asked over the network is not.
 
 What passed is kept beside the compiled code. `make soak` runs everything.
 """
 
 import functools
 import hashlib
-import importlib.metadata
 import os
 import pathlib
 import re
+import sys
 
 import llvmlite.binding
+import numpy as np
 
 from steadyrank import _HOME
 from steadyrank.core.compiling import jit, sources
@@ -26,7 +28,7 @@ _FOUND = (
 )  # found by looking into a folder
 _FOLDERS = [pathlib.Path(__file__).parents[1] / name for name in ("tests", "bench", "docs")]
 _ALWAYS = ("conftest", "interpreted", "remembered")
-_DECIDE = ("hypothesis", "numba", "numpy", "polars", "scipy")  # whose versions decide what a test computes
+_VARIABLES = ("COLUMNS", "LANG", "LC_", "NUMBA", "PYTHON", "STEADYRANK", "TZ")
 
 
 def once(check, cls, **settings):
@@ -41,7 +43,7 @@ def once(check, cls, **settings):
 def record_of(item):
     """The file that is there if this test passed with all that decides it as it is; None if it always runs."""
     marks = [item.get_closest_marker(name) for name in ("pure", "interpreted")]
-    if not any(marks) or item.get_closest_marker("slow"):
+    if not any(marks) or item.get_closest_marker("slow") or item.get_closest_marker("always"):
         return None
     digest = digest_of(item.path.stem)
     given = item.callspec.params.values() if hasattr(item, "callspec") else ()
@@ -75,6 +77,7 @@ def digest_of(test):
     digests = [sources.digest(module) for module in sorted(reached(package))]
     if None in digests:
         return None
+    files += (path for path in sources._PACKAGE.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc"))
     texts = [(file.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in sorted(files)]
     return hashlib.sha256(repr((texts, digests)).encode()).hexdigest()
 
@@ -95,12 +98,19 @@ def reached(package):
         package = package | {f"steadyrank.{home}" for home in (*_HOME.values(), *_FOUND)}
     while True:
         every = set().union(*map(sources.reached, package))
+        every |= {part for name in every for part in _packages_of(name)} & sources._SOURCES.keys()
         for folder in _FOUND:
             if f"steadyrank.{folder}" in every:
                 every |= {name for name in sources._SOURCES if name.startswith(f"steadyrank.{folder}.")}
         if every == package:
             return every
         package = every
+
+
+def _packages_of(module):
+    """The packages that are imported with a module, except the whole, which imports what is asked of it."""
+    parts = module.split(".")
+    return {".".join(parts[:n]) for n in range(2, len(parts))}
 
 
 def _record(*what):
@@ -113,5 +123,7 @@ def _record(*what):
 
 @functools.cache
 def _surroundings():
-    versions = [importlib.metadata.version(name) for name in _DECIDE]
-    return jit._version(), llvmlite.binding.get_host_cpu_name(), versions
+    """Versions of Python and of all that is installed, variables that decide what runs, and the kind of processor."""
+    installed = sorted(path.name for path in pathlib.Path(np.__file__).parents[1].glob("*.dist-info"))
+    variables = sorted((name, value) for name, value in os.environ.items() if name.startswith(_VARIABLES))
+    return sys.version, installed, variables, jit._version(), llvmlite.binding.get_host_cpu_name()

@@ -19,6 +19,8 @@ from steadyrank.click_logs.looks import Impressions
 from steadyrank.core.workers import Interrupted
 from steadyrank.simulator.simulated_logs import simulated_log
 
+pytestmark = pytest.mark.pure
+
 
 def impressions_of(lists, n_items):
     """Impressions from lists of (item, click)."""
@@ -250,12 +252,14 @@ def test_a_burst_is_cut_out_exactly(world, adversary):
 PROMOTED = {"learner": "Random", "adversary": "Promote"}
 
 
+@pytest.mark.always
 def test_findings_do_not_depend_on_threads():
     attraction = audit_power.attraction_of("low attraction")
     impressions = simulated_log(attraction, 5_000, 10, **PROMOTED, start=1000, end=2000, seed=1)
     assert intervals(summed_up(impressions), 1) == intervals(summed_up(impressions), 3) != []
 
 
+@pytest.mark.always
 @pytest.mark.parametrize("threads", [1, 2])
 def test_an_audit_ends_soon_after_it_is_told_to(threads):
     """Whichever step it is in."""

@@ -12,6 +12,8 @@ from steadyrank.audit.show import audit_page, counts_page
 from steadyrank.cli import main
 from steadyrank.click_logs import agents
 
+pytestmark = pytest.mark.pure
+
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
 GOOGLE = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 GPT = "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; GPTBot/1.2; +https://openai.com/gptbot)"

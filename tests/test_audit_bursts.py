@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from planted_logs import World
 
+pytestmark = pytest.mark.pure
+
 N, P = 64, 0.3  # lists of a log, and the chance that an honest one is clicked
 
 

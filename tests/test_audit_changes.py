@@ -17,6 +17,8 @@ from steadyrank.click_logs.holidays import holiday
 from steadyrank.click_logs.looks import Impressions
 from steadyrank.comparison.count_tests import beta_binomial
 
+pytestmark = pytest.mark.pure
+
 K, N, DAY = 30, 12_000, 86_400
 ATTRACTION = np.random.default_rng(1).uniform(0.03, 0.3, K)
 
@@ -346,14 +348,12 @@ def test_attacks_of_the_size_that_is_said_are_found():
         assert hits >= 3
 
 
-OBD = real_tables.FOLDER / "obd"
-
-
-@pytest.mark.skipif(not OBD.is_dir(), reason=real_tables.MISSING)
+@pytest.mark.always
+@pytest.mark.skipif(not real_tables.OBD.is_dir(), reason=real_tables.MISSING)
 @pytest.mark.parametrize("name", ["random_all", "bts_all"])
 def test_a_real_log_is_not_blamed_and_a_burst_in_it_is_found(name):
     """A burst of 1 %: rows of one item, all clicked. The log has 0.4 % of clicks: silence could not be seen in it."""
-    log = pl.read_csv(OBD / f"{name}.csv", try_parse_dates=True)
+    log = pl.read_csv(real_tables.OBD / f"{name}.csv", try_parse_dates=True)
     found = sr.audit(log)
     assert found.intervals == []
     assert found.suspect_share[1] == 1.0
@@ -368,12 +368,15 @@ def test_a_real_log_is_not_blamed_and_a_burst_in_it_is_found(name):
     assert part.items[0]["item"] == item
 
 
-@pytest.mark.skipif(not OBD.is_dir(), reason=real_tables.MISSING)
+@pytest.mark.always
+@pytest.mark.skipif(not real_tables.OBD.is_dir(), reason=real_tables.MISSING)
 @pytest.mark.parametrize("name", ["random_all", "bts_all"])
 def test_bots_that_come_all_the_time_in_a_real_log_are_named_with_their_items(name):
     """Ten bots, 5 % of the log, click three items wherever they stand: most clicks of the log are theirs."""
     rng = np.random.default_rng(15)
-    log = pl.read_csv(OBD / f"{name}.csv", try_parse_dates=True).select("timestamp", "item_id", "position", "click")
+    log = pl.read_csv(real_tables.OBD / f"{name}.csv", try_parse_dates=True).select(
+        "timestamp", "item_id", "position", "click"
+    )
     log = log.with_columns(user_id=pl.Series(rng.integers(0, 300, log.height)))
     aims = log["item_id"].value_counts(sort=True)["item_id"][10:13].to_list()
     wanted = log.filter(pl.col("item_id").is_in(aims)).sample(log.height // 20, with_replacement=True, seed=1)

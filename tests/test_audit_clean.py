@@ -11,6 +11,8 @@ from steadyrank.audit import clean
 from steadyrank.cli import main
 from steadyrank.click_logs import files
 
+pytestmark = pytest.mark.pure
+
 N, K, D = 3_000, 20, 5
 BOTS = slice(1_000, 1_300)
 

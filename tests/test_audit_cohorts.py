@@ -16,6 +16,8 @@ from steadyrank.cli import main
 from steadyrank.click_logs import looks
 from steadyrank.click_logs.click_log import read
 
+pytestmark = pytest.mark.pure
+
 
 @pytest.fixture(scope="module")
 def bots():

@@ -10,6 +10,8 @@ from steadyrank.click_logs import files
 from steadyrank.click_logs.cells import split_lists
 from steadyrank.click_logs.click_log import read
 
+pytestmark = pytest.mark.pure
+
 LISTS = [["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"]]
 
 

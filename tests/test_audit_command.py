@@ -19,6 +19,8 @@ from steadyrank.click_logs.click_log import by_board, read
 from steadyrank.click_logs.files import from_pandas
 from steadyrank.core.compiling import announcing
 
+pytestmark = pytest.mark.pure
+
 N, K, D = 2_000, 20, 5
 
 

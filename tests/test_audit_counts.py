@@ -16,6 +16,8 @@ from steadyrank.audit.detect import senders, shares
 from steadyrank.audit.show import counts_page
 from steadyrank.cli import main
 
+pytestmark = pytest.mark.pure
+
 SMALL = {"n": 6_000, "items": 150, "clients": 1_000}
 
 

@@ -8,6 +8,8 @@ import pytest
 from steadyrank.click_logs import files
 from steadyrank.click_logs.click_log import read
 
+pytestmark = pytest.mark.pure
+
 ROW = '{"items": ["a", "b"], "clicked": 1}\n'
 
 

@@ -10,6 +10,8 @@ from steadyrank.cli import main
 from steadyrank.click_logs.click_log import explained, read
 from steadyrank.click_logs.conversion import FORMATS
 
+pytestmark = pytest.mark.pure
+
 QUERY = {"application": "shop", "timestamp": "2026-03-01T10:00:00Z", "client_id": "u1", "user_query": "shoes"}
 
 

@@ -18,6 +18,8 @@ from steadyrank.cli import audit as command
 from steadyrank.cli import main
 from steadyrank.click_logs import click_log, kept, rows
 
+pytestmark = pytest.mark.pure
+
 N, K, LENGTH, DAYS = 3_000, 15, 4, 6
 
 
@@ -162,6 +164,7 @@ sys.exit(main(["audit", *sys.argv[2:]]))
 """
 
 
+@pytest.mark.always
 @pytest.mark.parametrize(("at", "left"), [(8, "read.json"), pytest.param(30, "step-*", marks=pytest.mark.slow)])
 def test_a_process_that_is_killed_goes_on(folder, capsys, at, left):
     """Killed in the middle of what it writes, while it reads or while it searches."""

@@ -21,6 +21,8 @@ from steadyrank.click_logs import files
 from steadyrank.click_logs.click_log import read
 from steadyrank.core.compiling.jit import cache_root
 
+pytestmark = pytest.mark.pure
+
 N, K, D = 3_000, 20, 5
 ATTRACTION = np.linspace(0.5, 0.02, K)
 
@@ -305,6 +307,7 @@ def ray_env(home):
     return {**os.environ, **own, "RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
 
+@pytest.mark.always
 @pytest.mark.slow  # Ray takes seconds to start
 def test_boards_on_ray_say_the_same(tmp_path):
     """More boards than Ray is given at once."""
@@ -318,6 +321,7 @@ def test_boards_on_ray_say_the_same(tmp_path):
     assert ray.stdout == local.stdout
 
 
+@pytest.mark.always
 @pytest.mark.slow  # Ray takes seconds to start
 def test_a_ray_that_does_not_start_in_time_says_so(tmp_path):
     """Here Ray does not wait for its own processes; an audit waits longer for them than Ray itself does."""
@@ -457,6 +461,7 @@ def test_the_benchmark_of_power_draws_its_curve(tmp_path, capsys, monkeypatch):
     assert (tmp_path / "power.html").read_text().count("<svg") == 2
 
 
+@pytest.mark.always
 @browser.needed
 @pytest.mark.parametrize(("width", "dark"), [(400, True), (1600, False)])
 def test_the_page_is_whole_in_a_browser(tmp_path, width, dark):

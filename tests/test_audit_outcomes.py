@@ -11,6 +11,8 @@ from steadyrank.audit.show import audit_page
 from steadyrank.cli import main
 from steadyrank.click_logs.click_log import read
 
+pytestmark = pytest.mark.pure
+
 N, K = 8_000, 15
 
 

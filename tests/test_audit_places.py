@@ -13,6 +13,8 @@ from steadyrank.audit.show.audit_page import page
 from steadyrank.cli import main
 from steadyrank.click_logs.looks import Impressions
 
+pytestmark = pytest.mark.pure
+
 K, L = 12, 4
 ATTRACTION = np.linspace(0.5, 0.05, K)
 ATTENTION = np.array([1.0, 0.6, 0.4, 0.2])

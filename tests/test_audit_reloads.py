@@ -9,6 +9,8 @@ from steadyrank.audit.detect.reloads import reloads
 from steadyrank.audit.detect.senders import VISIT
 from steadyrank.click_logs.looks import Impressions
 
+pytestmark = pytest.mark.pure
+
 N, K, LENGTH, PEOPLE = 6_000, 30, 5, 500
 SILENT = 7_777
 

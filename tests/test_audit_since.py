@@ -15,6 +15,8 @@ import steadyrank as sr
 from steadyrank.audit import since
 from steadyrank.cli import main
 
+pytestmark = pytest.mark.pure
+
 DAYS = 5
 
 
@@ -235,6 +237,7 @@ def test_states_of_other_logs_are_refused(folder):
     assert main(["audit", str(folder), "--counts", "--since", str(state)]) == 2
 
 
+@pytest.mark.always
 def test_a_run_that_is_killed_or_cannot_tell_loses_nothing(folder, capsys):
     state = folder / "state"
     sr.audit(folder / "day-0.parquet", since=state)

@@ -18,6 +18,8 @@ from steadyrank.click_logs import looks, mapped
 from steadyrank.click_logs.click_log import read
 from steadyrank.click_logs.files import sources_of
 
+pytestmark = pytest.mark.pure
+
 N, K, LENGTH = 6_000, 20, 5
 ATTACK = (2_000, 2_400)
 

@@ -6,6 +6,8 @@ import pytest
 from steadyrank.live import snapshot
 from steadyrank.service.board.savings import _best
 
+pytestmark = pytest.mark.pure
+
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.9])
 @pytest.mark.parametrize("shape", [(3, 50_000), (100_001,)])

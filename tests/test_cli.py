@@ -10,6 +10,8 @@ from steadyrank import cli
 from steadyrank.cli.choices import parse_choice
 from steadyrank.core.progress import Progress
 
+pytestmark = pytest.mark.pure
+
 
 def steadyrank(capsys, *arguments):
     code = cli.main(arguments)
@@ -179,6 +181,7 @@ def test_a_later_learners_bad_setting_is_found_before_the_first_one_runs(capsys)
     assert "block must be odd" in err
 
 
+@pytest.mark.always
 def test_a_reader_that_leaves_early_is_no_error():
     done = subprocess.run(
         f"{sys.executable} -m steadyrank.cli learners | head -1", shell=True, capture_output=True, text=True
@@ -261,6 +264,7 @@ def test_the_compiler_is_heard_of_when_it_works_and_not_when_code_is_there():
     assert heard == [True, False]
 
 
+@pytest.mark.always
 def test_own_adversaries_are_known_by_name(capsys, tmp_path):
     """The example's adversary, from a shell."""
     from pathlib import Path
@@ -276,6 +280,7 @@ def test_own_adversaries_are_known_by_name(capsys, tmp_path):
     assert (code, "none.py' is not a file" in err) == (2, True)
 
 
+@pytest.mark.always
 @pytest.mark.slow
 def test_what_is_warmed_is_not_compiled_again(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("STEADYRANK_CACHE", str(tmp_path))
@@ -294,6 +299,7 @@ def test_what_is_warmed_is_not_compiled_again(tmp_path, monkeypatch, capfd):
     assert (code, "did you mean 'Random'" in err) == (2, True)
 
 
+@pytest.mark.always
 def test_simulating_needs_no_extra():
     """A base install has neither polars nor matplotlib: what needs them says so, the rest works."""
     script = (

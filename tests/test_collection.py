@@ -31,6 +31,8 @@ from steadyrank.live.collection.query_keys import folded
 from steadyrank.live.collection.re_ranker import PLACES, QUERY, ReRanker, psi, re_rank
 from steadyrank.live.snapshot import UnreadableSnapshot
 
+pytestmark = pytest.mark.pure
+
 DOCS = [f"d{k}" for k in range(20)]
 LIKED = {"d12": 0.6, "d3": 0.4}
 

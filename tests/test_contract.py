@@ -23,6 +23,8 @@ from steadyrank.core.views import GuardView, View
 from steadyrank.learners.shared.thompson import Posteriors
 from steadyrank.testing import check_guard, check_learner, check_users
 
+pytestmark = pytest.mark.pure
+
 LEARNERS, USERS, ADVERSARIES, GUARDS = sr.learners(), sr.users(), sr.adversaries(), sr.guards()
 
 VARIANTS = [
@@ -550,6 +552,7 @@ def test_code_is_looked_up_by_what_decides_the_types():
     assert dispatch._shape(np.zeros(3)) == dispatch._shape(np.ones(5))
 
 
+@pytest.mark.always
 def test_an_edit_outside_takes_effect_in_the_next_process(tmp_path, monkeypatch):
     """Also when bounds checking is switched on between the runs."""
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")

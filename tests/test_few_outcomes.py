@@ -8,6 +8,8 @@ from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
 from steadyrank.service.board.few_outcomes import FEWEST_LISTS, AnsweredLists, answered_lists, few_outcomes
 
+pytestmark = pytest.mark.pure
+
 K, PLACES = 30, 5
 
 

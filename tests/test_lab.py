@@ -5,7 +5,6 @@ import itertools
 import json
 import math
 import os
-import pathlib
 import random
 import resource
 import shutil
@@ -32,7 +31,8 @@ from steadyrank.evaluation.lab.runner import _Queue, expand, run_cell, run_job
 from steadyrank.evaluation.studies import ALL, find_studies
 from steadyrank.evaluation.studies.matrix import ATTACKS, HELD_OUT, PROFILES, WHEN, unseen
 
-SCRIPT = pathlib.Path(small_study.__file__)
+pytestmark = pytest.mark.pure
+
 N_JOBS = 37
 
 
@@ -224,12 +224,15 @@ def test_a_changed_source_makes_new_cells(finished, tmp_path, monkeypatch):
     assert small_study.content(finished).items() <= both.items()
 
 
+@pytest.mark.always
 @pytest.mark.parametrize("kills", [2, pytest.param(5, marks=pytest.mark.slow)])
 def test_killed_and_resumed(finished, tmp_path, kills):
     """kill -9 at random moments (seeded); what is there afterwards is byte for byte that of an undisturbed run."""
     draw = random.Random(1)
     for _ in range(kills):
-        with subprocess.Popen([sys.executable, SCRIPT, tmp_path], stdout=subprocess.PIPE, text=True) as child:
+        with subprocess.Popen(
+            [sys.executable, small_study.__file__, tmp_path], stdout=subprocess.PIPE, text=True
+        ) as child:
             total, done = map(int, child.stdout.readline().split())
             assert total == N_JOBS
             assert done == len(list((tmp_path / "cells").glob("*.parquet")))
@@ -251,6 +254,7 @@ def test_interruption_stops_soon_and_keeps_what_is_finished(tmp_path):
     read(kept[0])
 
 
+@pytest.mark.always
 @pytest.mark.slow  # Ray takes seconds to start
 def test_the_same_cells_on_ray(finished, tmp_path):
     """A real Ray on this machine, with a home of its own."""
@@ -258,7 +262,7 @@ def test_the_same_cells_on_ray(finished, tmp_path):
     home.mkdir()
     own = {"HOME": home, "RAY_TMPDIR": f"/tmp/ray-{os.getpid()}", "STEADYRANK_CACHE": cache_root()}
     quiet = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-    command = [sys.executable, SCRIPT, tmp_path / "out", "ray"]
+    command = [sys.executable, small_study.__file__, tmp_path / "out", "ray"]
     done = subprocess.run(command, env={**os.environ, **own, **quiet}, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{N_JOBS} 0\n"
@@ -338,6 +342,7 @@ def test_parts_of_a_living_process_are_left_alone(tmp_path):
     assert sorted((tmp_path / "cells").iterdir()) == sorted([mine, *foreign])
 
 
+@pytest.mark.always
 def test_any_source_that_decides_numbers_is_in_the_digest(tmp_path, monkeypatch):
     package = tmp_path / "steadyrank"
     shutil.copytree(results._PACKAGE, package)
@@ -384,6 +389,7 @@ def test_a_folder_that_cannot_be(tmp_path):
         small_study.run(tmp_path / "file")
 
 
+@pytest.mark.always
 def test_an_error_in_a_job_is_raised_and_stops_the_others():
     started = []
 
@@ -404,6 +410,7 @@ def test_an_error_in_a_job_is_raised_and_stops_the_others():
     assert threading.active_count() < 10
 
 
+@pytest.mark.always
 def test_results_come_as_jobs_end():
     gate = threading.Event()
 

@@ -22,6 +22,8 @@ from steadyrank.evaluation.report.exhibits import show
 from steadyrank.evaluation.report.standings import as_table, by_family, standings
 from steadyrank.evaluation.studies import leaderboard
 
+pytestmark = pytest.mark.pure
+
 MARKS = [25, 50, 75, 100]
 
 

@@ -16,6 +16,8 @@ from steadyrank.live import snapshot
 from steadyrank.live.learner_state import LearnerState
 from steadyrank.live.snapshot import UnreadableSnapshot
 
+pytestmark = pytest.mark.pure
+
 USUAL = ("CascadeTS", "CascadeUCBV", "Random", "SteadyRank")  # the others need compiling for this alone
 LIVE = [
     name if name in USUAL else pytest.param(name, marks=pytest.mark.slow)
@@ -72,6 +74,7 @@ def test_steadyrank_is_the_default_and_shows_its_view():
     assert sr.Ranker(ITEMS, 4, "CascadeTS").view() is None
 
 
+@pytest.mark.always
 def test_lists_are_made_and_answered_while_a_thread_compiles_ahead(monkeypatch):
     begun, go_on = threading.Event(), threading.Event()
     monkeypatch.setattr(LearnerState, "compile", lambda state: begun.set() or go_on.wait(60))
@@ -373,6 +376,7 @@ def test_past_clicks_are_learnt_from():
     assert rankers["CascadeTS"].standings()[0].looks == rankers["SteadyRank"].standings()[0].looks
 
 
+@pytest.mark.always
 def test_threads_share_a_ranker():
     """Eight threads, 200 rounds each: every answer is counted once."""
     ranker = sr.Ranker(ITEMS, 4, "CascadeTS")

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 import steadyrank as sr
 from steadyrank.learners.shared.mixed_model import BEFORE_PRECISION
 
+pytestmark = pytest.mark.pure
+
 SPACE = sr.FeatureSpace({"genre": ["drama", "comedy"], "year": [1950, 2030]}, {"age": [0, 100]})
 
 

@@ -12,6 +12,8 @@ from steadyrank.cli import main
 from steadyrank.cli.logs import lists_of, whole_lists
 from steadyrank.click_logs.click_log import read
 
+pytestmark = pytest.mark.pure
+
 RANKER = {
     "rank": lambda ranker, name: ranker.rank([name]),
     "rank, skip": lambda ranker, name: ranker.rank(["1", name], unknown="skip"),

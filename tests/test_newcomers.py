@@ -6,6 +6,8 @@ import pytest
 import steadyrank as sr
 from steadyrank.live.newcomers import NEW_LOOKS, Newcomers
 
+pytestmark = pytest.mark.pure
+
 N = 9_000  # slots: some blocks
 
 

@@ -14,6 +14,8 @@ from steadyrank.cli.logs import add_options
 from steadyrank.comparison import off_policy as op
 from steadyrank.comparison.ranker_comparison import Row, compare, lists_of
 
+pytestmark = pytest.mark.pure
+
 CHANCE = st.floats(0.05, 0.95)
 
 

@@ -24,6 +24,8 @@ from steadyrank.evaluation.profiles.ratings import Ratings
 from steadyrank.evaluation.report.writing import sources_of
 from steadyrank.evaluation.studies import ALL, lineup
 
+pytestmark = pytest.mark.pure
+
 
 def write_movielens(folder, ratings, n_movies, *, csv=True):
     """`ratings` are (user, movie, stars); titles are quoted as the owner does where they hold a comma."""

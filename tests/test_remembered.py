@@ -1,6 +1,8 @@
 """What passed is left out while all that decides it is as it was, and no longer."""
 
+import ast
 import pathlib
+import types
 
 import pytest
 
@@ -24,6 +26,7 @@ def folder(tmp_path, monkeypatch):
 def test_a_module_of_tests_reaches_what_it_imports_and_what_is_found_by_name():
     reached = remembered.reached({"steadyrank.simulator.simulate"})
     assert {"steadyrank.learners.cascade_ts", "steadyrank.guards.quota", "steadyrank.core.rounds"} <= reached
+    assert {"steadyrank.simulator", "steadyrank.core.compiling"} <= reached
     assert not any(name.startswith(("steadyrank.service", "steadyrank.audit")) for name in reached)
     assert "steadyrank.live.ranker" in remembered.reached({"steadyrank"})
     names = remembered.imported("from steadyrank.core import rounds\nimport duels, math\n")
@@ -60,13 +63,54 @@ def test_a_check_that_passed_is_left_out_and_one_that_failed_is_not(folder, monk
     assert len(calls) == 5
 
 
+OUTSIDE = {"browser", "nursery", "real_tables", "socket", "subprocess", "threading", "time"}
+PROCESSES = {"AS_USERS", "Server", "free_port"}  # of service_tools
+
+
+def outside(text):
+    """What a module marked `pure` names of servers, processes, threads, the clock or where it lies, outside of tests
+    marked `always`."""
+    tree, names = ast.parse(text), {"__file__", "cwd"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.asname or alias.name for alias in node.names if alias.name in OUTSIDE}
+        if isinstance(node, ast.ImportFrom) and node.module in {*OUTSIDE, "service_tools"}:
+            given = {alias.name: alias.asname or alias.name for alias in node.names}
+            names |= {given[name] for name in given if node.module in OUTSIDE or name in PROCESSES}
+    for part in tree.body:
+        decorators = getattr(part, "decorator_list", [])
+        if any(ast.unparse(decorator) == "pytest.mark.always" for decorator in decorators):
+            continue
+        for node in ast.walk(part):
+            found = getattr(node, "id", getattr(node, "attr", getattr(node, "arg", None)))
+            if found in names or (isinstance(node, ast.arg) and found == "database"):
+                yield getattr(part, "name", None), found
+
+
 def test_no_module_that_is_pure_asks_for_files_of_the_repository_servers_or_the_clock():
     """It would be left out although what it reads is another."""
+    modules = 0
     for path in pathlib.Path(__file__).parent.glob("test_*.py"):
         text = path.read_text()
         if "\npytestmark = pytest.mark.pure\n" in text:
-            assert not remembered.imported(text) & {"service_tools", "browser", "nursery", "socket", "time"}, (
-                path.name
-            )
-            assert "__file__" not in text, path.name
-            assert "cwd" not in text, path.name
+            assert list(outside(text)) == [], path.name
+            modules += 1
+    assert modules > 60
+
+
+def test_what_is_not_pure_is_found_and_what_always_runs_may_be_so():
+    text = "import time\nimport pytest\nfrom service_tools import Server, serving\n\n{}def test_one():\n    {}()\n"
+    for call in ("time.time", "Server", "path.cwd"):
+        found = set(outside(text.format("", call)))
+        assert found
+        assert all(test == "test_one" and name in call for test, name in found)
+        assert not list(outside(text.format("@pytest.mark.always\n", call)))
+    assert not list(outside(text.format("", "serving")))
+
+
+@pytest.mark.parametrize("marks", [["pure"], ["interpreted"], ["pure", "always"], ["pure", "slow"], []])
+def test_what_is_marked_decides_what_is_kept(folder, marks):
+    given = types.SimpleNamespace(
+        path=folder / "test_one.py", nodeid="test_one.py::test", get_closest_marker=marks.count
+    )
+    assert (remembered.record_of(given) is not None) == (len(marks) == 1)

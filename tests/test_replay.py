@@ -9,6 +9,8 @@ import pytest
 import steadyrank as sr
 from steadyrank.cli import main
 
+pytestmark = pytest.mark.pure
+
 
 def log_of(n, weight=None):
     """Lists of a, b and c in turn, of which c is always clicked."""

@@ -49,6 +49,8 @@ from steadyrank.evaluation.studies import (
     recovery,
 )
 
+pytestmark = pytest.mark.pure
+
 SHORT = 400  # rounds where the paper has 40,000
 QUICK = Plan(2, quick=True)
 
@@ -319,6 +321,7 @@ def test_results_are_listed_filtered_and_exported(results, tmp_path, capsys):
     assert not (tmp_path / "no.csv").exists()
 
 
+@pytest.mark.always
 @browser.needed
 @pytest.mark.parametrize(("width", "dark"), [(400, False), (1600, True)])
 def test_the_page_in_a_browser(results, width, dark):

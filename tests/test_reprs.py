@@ -8,6 +8,8 @@ import pytest
 
 import steadyrank as sr
 
+pytestmark = pytest.mark.pure
+
 
 @pytest.fixture(scope="module")
 def log():

@@ -16,6 +16,8 @@ from steadyrank.learners.steady.revisit import ITEM, TRIED
 from steadyrank.live.learner_state import LearnerState
 from steadyrank.live.ruled_list import FREE, PINNED, PUT, RuledLists
 
+pytestmark = pytest.mark.pure
+
 K, LENGTH = 8, 4
 ITEMS = [f"i{k}" for k in range(K)]
 

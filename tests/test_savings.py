@@ -11,6 +11,8 @@ from steadyrank.service.board.config import Config
 from steadyrank.service.board.savings import SavedOut, savings, summarize_savings
 from steadyrank.service.board.schema import IntervalOut
 
+pytestmark = pytest.mark.pure
+
 
 def regime(number, estimate, looks):
     looks = np.array(looks)

@@ -14,6 +14,8 @@ from steadyrank.core.dispatch import call_value
 from steadyrank.live.rules import Rules
 from steadyrank.simulator.ruled import RuledWorld
 
+pytestmark = pytest.mark.pure
+
 K, LENGTH = 8, 4
 
 

@@ -199,7 +199,10 @@ NOT_FROM_EVIDENCE = {
         ("| | at most |", "no measurement: limits"),
     ],
     "rules.md": [
-        ("| rules | over HTTP: without, with | ratio | in process: without, with | ratio |", "bench/rules.py"),
+        (
+            "| rules | over HTTP: without, with | ratio | in process: without, with | ratio | ranking again |",
+            "bench/rules.py",
+        ),
     ],
     "steadyrank-measured.md": [
         (

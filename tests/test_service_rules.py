@@ -4,17 +4,20 @@ import contextlib
 import itertools
 import math
 
+import msgspec
 import numpy as np
 import pytest
 
 from service_tools import ITEMS, replayed, serving
 from steadyrank.core.contract import ANSWER, NOTE_EXTRA, Visit
 from steadyrank.core.refusals import Refused
+from steadyrank.live.rules import Rules
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
 from steadyrank.service.board.rule_costs import summarize_rules
 from steadyrank.service.board.watch_summary import list_shown
+from steadyrank.service.http import rank_routes
 from steadyrank.service.storage import open_store
 
 BOARD = {"items": ITEMS, "length": 4, "settle": 0, "guard": "Anyone"}
@@ -67,6 +70,30 @@ async def test_lists_keep_the_rules_of_board_and_request_and_the_log_leads_to_th
     assert replayed(url) == digest
     (observed,) = logged(url, events.Observed)
     assert sum(slot < 6 for slot in observed.ours) <= 2  # what would have been shown keeps the rules
+
+
+def test_rules_that_requests_repeat_are_made_once():
+    """The same content is the same object, also on top of a board's; what is wrong is refused each time."""
+    one, other = ({"rules": {"pins": {item: 1}}} for item in ITEMS[:2])
+    first = rank_routes._rules(msgspec.convert(one, rank_routes.RankIn))
+    assert rank_routes._rules(msgspec.convert(one, rank_routes.RankIn)) is first
+    assert rank_routes._rules(msgspec.convert(other, rank_routes.RankIn)).pins == {ITEMS[1]: 1}
+    for _ in range(2):
+        with pytest.raises(Refused, match="boost 'item 1'"):
+            rank_routes._rules(msgspec.convert({"rules": {"boosts": {ITEMS[1]: 50}}}, rank_routes.RankIn))
+    long = {"rules": {"exclude": ["x" * 200 + str(k) for k in range(100)]}}
+    made = [rank_routes._rules(msgspec.convert(long, rank_routes.RankIn)) for _ in range(2)]
+    assert made[0] is not made[1]  # too long to be kept
+    for k in range(100):
+        rank_routes._rules(msgspec.convert({"rules": {"exclude": [f"{k}"]}}, rank_routes.RankIn))
+    assert len(rank_routes._LATEST) <= 32
+    board = Board.create(Config().changed({"rules": {"exclude": [ITEMS[5]]}}), ITEMS)
+    both = board.rules(first)
+    assert both is board.rules(first)
+    assert (both.pins, both.exclude) == ({ITEMS[0]: 1}, (ITEMS[5],))
+    for k in range(100):
+        assert board.rules(Rules(exclude=[f"{k}"])).exclude == (ITEMS[5], f"{k}")
+    assert board.rules(None).exclude == (ITEMS[5],)
 
 
 async def test_what_cannot_be_kept_is_refused_and_nothing_is_logged(url):

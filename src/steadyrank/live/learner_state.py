@@ -292,30 +292,31 @@ class LearnerState:
     ) -> list[int]:
         """Further items in the learner's order, among `some` slots if given, without others; none if there are none.
 
-        Each array of `without` has a slot once. Items that are new come when all others have.
+        Items that are new come when all others have.
         """
-        newcomers, undo = self.newcomers, list[tuple[Ints, Bools]]()
+        newcomers, out = self.newcomers, np.concatenate(without)
         if some is None:
             allowed, n = newcomers.known, newcomers.active - newcomers.size
         else:
             allowed, n = np.zeros(self.capacity, np.bool_), some.size
             allowed[some] = True
-        try:
-            for slots in without:
-                undo.append((slots, allowed[slots]))
-                n -= int(np.count_nonzero(undo[-1][1]))
-                allowed[slots] = False
-            if n:
-                size = min(wanted, self.length, n)
-                ranking, _ = self._rank_allowed(allowed, self._with_features(visit), size, rng)
-                return list(ranking.tolist())
-        finally:
-            for slots, were in reversed(undo):
-                allowed[slots] = were
+        were = allowed[out]
+        left = n - out.size  # at least so many: some may be in several arrays, or not allowed anyway
+        if left < min(wanted, self.length):
+            left = n - np.unique(out[were]).size
+        if left:
+            allowed[out] = False
+            try:
+                ranking, _ = self._rank_allowed(
+                    allowed, self._with_features(visit), min(wanted, self.length, left), rng
+                )
+            finally:
+                allowed[out] = were
+            return list(ranking.tolist())
         if some is not None or not newcomers.size:
             return []
-        out = {slot for slots in without for slot in slots.tolist()}
-        return [slot for slot in newcomers.draw(newcomers.size, rng) if slot not in out][:wanted]
+        taken = set(out.tolist())
+        return [slot for slot in newcomers.draw(newcomers.size, rng) if slot not in taken][:wanted]
 
     def rank_slots(self, slots: Ints, visit: Visit, wanted: int, rng: np.random.Generator) -> list[int]:
         """The best of these items, new or not, in the learner's order. O(items)."""

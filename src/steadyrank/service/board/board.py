@@ -28,6 +28,7 @@ from .labels import Labels
 from .schema import Schema
 
 _NOTHING: Mapping[str, Known] = {}
+_JOINED = 32  # rules of requests that are kept with those of the board
 _AT_ONCE = 20  # impressions that are settled, or over, in a step
 _UNCLICKED = {409: "the impression was answered without a click on this item", 410: "the impression has expired"}
 NOT_OURS = "an item was shown that this board does not have"
@@ -128,6 +129,7 @@ class Board:
         self.learner_state, self.impressions = learner_state, impressions
         self._ruled: RuledLists | None = None
         self._standing: tuple[Any, Rules | None, Rules | None] = None, None, None  # of the settings, and as the best
+        self._joined: dict[tuple[int, int], tuple[Rules, Rules, Rules]] = {}  # with those of the latest requests
         self.config = self.latest = config  # what it is folded with, and what the log says by now
         self.described: dict[str, Known] = {}  # what is known of items, as the log says it
         self.labels = Labels()  # what the log says by now
@@ -491,8 +493,14 @@ class Board:
             made = None if setting is None else setting.made()
             self._standing = setting, made, None if made is None else made.as_best()
         standing = self._standing[2 if best else 1]
-        both = others if standing is None else standing.joined(others)
-        return both or None
+        if standing is None or others is None:
+            return (standing or others) or None
+        key = id(standing), id(others)
+        if key not in self._joined:
+            if len(self._joined) >= _JOINED:
+                self._joined.clear()
+            self._joined[key] = standing, others, standing.joined(others)  # which keeps the ids
+        return self._joined[key][2] or None
 
     def rank(
         self,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, TypeVar
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from ...core.refusals import Refused
@@ -47,6 +48,9 @@ _KIND = re.compile(KIND_NAME)
 _MESSAGES = 10  # refusals of a batch that say why
 _ROWS_AT_ONCE = 1_000  # past clicks of an event
 _MOST_CANDIDATES = 10_000  # each is looked up while others wait
+_SHORT = 10_000  # bytes of rules of a request that are kept for the next
+_MOST_LATEST = 32  # such rules
+_LATEST: dict[bytes, Rules] = {}  # by what requests said
 
 
 class RankIn(Schema):
@@ -246,15 +250,27 @@ def _out(given: GivenList, skipped: int) -> RankOut:
 
 
 def _rules(body: RankIn | QueryRankIn) -> Rules | None:
-    """The rules of a request; refused where they are wrong in themselves."""
+    """The rules of a request; refused where they are wrong in themselves.
+
+    Those of the latest requests are kept, so that the same ones again are not looked through again.
+    """
+    if body.rules is None:
+        return None
+    said = msgspec.msgpack.encode(body.rules)
+    if (known := _LATEST.get(said)) is not None:
+        return known
     try:
-        made = None if body.rules is None else body.rules.made()
-        check_number("rules", None if made is None else list(made.named()))
-        return made
+        made = body.rules.made()
+        check_number("rules", list(made.named()))
     except Refused:
         raise
     except ValueError as error:
         raise Refused(422, str(error)) from None
+    if len(said) <= _SHORT:
+        if len(_LATEST) >= _MOST_LATEST:
+            _LATEST.clear()
+        _LATEST[said] = made
+    return made
 
 
 def list_for(worker: Worker | Replicas, session: BoardSession, body: QueryRankIn) -> RankOut:

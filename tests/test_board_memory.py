@@ -15,6 +15,8 @@ from steadyrank.service.board.config import Config, FeatureKinds
 from steadyrank.service.storage import open_store
 from steadyrank.service.worker.transfer import export, read_board
 
+pytestmark = pytest.mark.pure
+
 FIFTY = [f"segment {k}" for k in range(50)]
 SEGMENTED = Config(learner="SteadyRankSegments", segments=FIFTY)
 NAMES = [f"item {k:06}" for k in range(4_000)]

@@ -9,6 +9,8 @@ from service_tools import ITEMS, Server, replayed, serving
 from steadyrank.service.http.auth import make_key
 from steadyrank.service.storage import open_store
 
+pytestmark = pytest.mark.pure
+
 
 @pytest.fixture
 def url(tmp_path):
@@ -58,6 +60,7 @@ async def test_over_http(url):
     assert replayed(url) == digest
 
 
+@pytest.mark.always
 def test_who_adds_items_needs_the_scope_for_it(tmp_path, url):
     keys = {}
     with contextlib.closing(open_store(url)) as store:

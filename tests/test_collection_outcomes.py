@@ -7,6 +7,8 @@ import steadyrank as sr
 from service_tools import replayed, serving
 from steadyrank.guards.client_trust.client_mixture import SPARED
 
+pytestmark = pytest.mark.pure
+
 DOCS = [f"d{k}" for k in range(400)]
 
 

@@ -11,6 +11,8 @@ import steadyrank as sr
 from service_tools import serving
 from test_rules import ITEMS, LENGTH, an_include, any_rules, broken, every_list
 
+pytestmark = pytest.mark.pure
+
 FOUND = ITEMS[:7]  # the engine does not find the last item that rules may name
 
 

@@ -12,6 +12,8 @@ from service_tools import serving
 from steadyrank.live.features import FeatureSpace
 from steadyrank.service.worker.impression_ids import ImpressionId, Signer, open_sealed, room_for, seal
 
+pytestmark = pytest.mark.pure
+
 KEY = Signer(b"secret", "impression")
 SHOWN = ImpressionId(2**62 + 5, 7, 4, 9, 1_700_000_000.5, 2**61 + 3, [0, 7, 40], [(1, 0.5)])
 # as the versions 1 to 4 wrote them

@@ -19,6 +19,8 @@ from steadyrank.service.board.interleaving import DAY, Interleaving
 from steadyrank.service.board.interleaving_summary import judge, summarize_interleaving
 from steadyrank.service.storage import open_store
 
+pytestmark = pytest.mark.pure
+
 
 @pytest.fixture
 def url(tmp_path):

@@ -6,6 +6,8 @@ import pytest
 import steadyrank as sr
 from service_tools import ITEMS, replayed, serving, until
 
+pytestmark = pytest.mark.pure
+
 
 @pytest.fixture
 def url(tmp_path):

@@ -64,6 +64,7 @@ def test_a_check_that_passed_is_left_out_and_one_that_failed_is_not(folder, monk
 
 
 OUTSIDE = {"browser", "nursery", "real_tables", "socket", "subprocess", "threading", "time"}
+DATABASE = "database"  # the fixture, as an argument or asked for by its name
 PROCESSES = {"AS_USERS", "Server", "free_port"}  # of service_tools
 
 
@@ -83,7 +84,7 @@ def outside(text):
             continue
         for node in ast.walk(part):
             found = getattr(node, "id", getattr(node, "attr", getattr(node, "arg", None)))
-            if found in names or (isinstance(node, ast.arg) and found == "database"):
+            if found in names or DATABASE in (isinstance(node, ast.arg) and found, getattr(node, "value", None)):
                 yield getattr(part, "name", None), found
 
 
@@ -106,6 +107,9 @@ def test_what_is_not_pure_is_found_and_what_always_runs_may_be_so():
         assert all(test == "test_one" and name in call for test, name in found)
         assert not list(outside(text.format("@pytest.mark.always\n", call)))
     assert not list(outside(text.format("", "serving")))
+    assert list(outside("def test_one(database): ..."))
+    assert list(outside("def test_one(request):\n    request.getfixturevalue('database')"))
+    assert not list(outside("database = 3\nprint(database)"))
 
 
 @pytest.mark.parametrize("marks", [["pure"], ["interpreted"], ["pure", "always"], ["pure", "slow"], []])

@@ -22,6 +22,8 @@ from steadyrank.service.http.rank_routes import waits
 from steadyrank.service.storage import open_store
 from steadyrank.service.worker import impression_ids
 
+pytestmark = pytest.mark.pure
+
 
 @pytest.fixture
 def url(tmp_path):

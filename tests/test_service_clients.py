@@ -17,6 +17,8 @@ from steadyrank.service.worker import impression_ids
 from steadyrank.service.worker.board_session import BoardSession
 from steadyrank.service.worker.transfer import bring_in, compact, export, read_board
 
+pytestmark = pytest.mark.pure
+
 
 @pytest.fixture
 def url(tmp_path):
@@ -211,6 +213,7 @@ async def test_names_that_could_not_be_deleted_again_are_refused(url, name):
         assert "no control characters" in refusal["message"]
 
 
+@pytest.mark.always
 def test_a_client_with_any_name_that_was_ever_stored_is_deleted(url, tmp_path):
     """Earlier versions took names with ends of lines."""
     names = ["plain", "a/b", "ünï \u2028 漢字", "%2e", "a?b#c", " ", "'; --", "x" * 200]

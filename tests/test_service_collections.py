@@ -28,6 +28,8 @@ from steadyrank.service.worker.recovery import from_start
 from steadyrank.service.worker.transfer import bring_in, compact, export, read_board
 from test_stores import KILLS, Crowd, counted
 
+pytestmark = pytest.mark.pure
+
 DOCS = [f"d{k}" for k in range(12)]
 LIKED = {"d7": 0.7, "d4": 0.4}
 
@@ -114,6 +116,7 @@ async def test_whoever_folds_its_log_has_the_same_bytes(url, monkeypatch, large)
     assert lists[-1][0] in LIKED
 
 
+@pytest.mark.always
 @pytest.mark.parametrize(
     ("path", "slow"),
     [
@@ -160,6 +163,7 @@ async def new_queries(local, rounds):
         await answer(local, shown, clicked=None)
 
 
+@pytest.mark.always
 @pytest.mark.parametrize("act", ["make room", "forget"])
 async def test_lists_are_given_out_while_tables_are_made_anew(url, monkeypatch, act):
     """A thread makes them: the loop, which all requests share, does none of it. Answers wait for their turn."""
@@ -206,6 +210,7 @@ def leads_to(url, query):
     return any(form in body for body in stored(url)[1] for form in forms)
 
 
+@pytest.mark.always
 async def test_a_snapshot_that_is_under_way_is_not_kept_once_a_query_in_it_is_forgotten(url, monkeypatch):
     slow, save, ended = threading.Event(), worker_module.save, []
     monkeypatch.setattr(worker_module, "SNAPSHOT_EVERY", 50)
@@ -227,6 +232,7 @@ async def test_a_snapshot_that_is_under_way_is_not_kept_once_a_query_in_it_is_fo
         assert replayed(url, "shop") == local.digest("shop")
 
 
+@pytest.mark.always
 async def test_a_worker_that_reads_late_that_a_query_was_forgotten_forgets_it(url, monkeypatch):
     """It has learnt from the lists, and reads the event when that does not name the query any more."""
     monkeypatch.setattr(worker_module, "SNAPSHOT_EVERY", 40)
@@ -444,6 +450,7 @@ def stored(url):
         ]
 
 
+@pytest.mark.always
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"])
 async def test_a_query_is_forgotten_in_memory_in_snapshots_and_in_the_log(store, url, request, monkeypatch):
     url = url if store == "sqlite" else request.getfixturevalue("database").fresh()
@@ -659,6 +666,7 @@ class Searchers(Crowd):
         return client.rank_query(self.board, query, DOCS, fallback=False)
 
 
+@pytest.mark.always
 def test_a_server_killed_under_load_loses_no_answer_of_a_collection(url, tmp_path):
     server = Server(url, tmp_path / "log").wait()
     server.client().put_collection("shop", length=4, settle=0)
@@ -683,6 +691,7 @@ def test_a_server_killed_under_load_loses_no_answer_of_a_collection(url, tmp_pat
     replayed(url, "shop")
 
 
+@pytest.mark.always
 def test_the_client_speaks_of_collections(url, tmp_path):
     server = Server(url, tmp_path / "log").wait()
     client = server.client()
@@ -708,6 +717,7 @@ def test_the_client_speaks_of_collections(url, tmp_path):
     assert (shown.items, shown.fallback) == (tuple(DOCS), True)
 
 
+@pytest.mark.always
 def test_another_worker_gives_lists_of_a_copy(database, tmp_path):
     """With PostgreSQL a collection has one owner; others rank from a copy of it, and pass answers on."""
     url = database.fresh()
@@ -728,6 +738,7 @@ def test_another_worker_gives_lists_of_a_copy(database, tmp_path):
     replayed(url, "shop")
 
 
+@pytest.mark.always
 def test_the_commands_know_collections(url, tmp_path, capsys):
     server = Server(url, tmp_path / "log").wait()
     client = server.client()

@@ -18,6 +18,8 @@ from steadyrank.service.storage import open_store
 from steadyrank.service.worker import impression_ids
 from steadyrank.service.worker.transfer import bring_in, compact, export, read_board
 
+pytestmark = pytest.mark.pure
+
 KINDS = {
     "items": {"year": [1950, 2030], "genre": ["drama", "comedy"]},
     "visits": {"age": [0, 100], "land": ["A", "B"]},

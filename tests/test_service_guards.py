@@ -25,6 +25,8 @@ from steadyrank.service.worker.impression_ids import ImpressionId, open_sealed, 
 from steadyrank.service.worker.recovery import rebuild
 from steadyrank.service.worker.transfer import compact
 
+pytestmark = pytest.mark.pure
+
 LENGTH = 4
 LIKED = np.array([0.5] * 4 + [0.04] * 8)  # of each item, by honest users; bots like it the other way round
 FIRST_BOT = 900

@@ -23,6 +23,8 @@ from steadyrank.service.worker import recovery
 from steadyrank.service.worker.recovery import rebuild
 from steadyrank.service.worker.transfer import bring_in, compact, export, read_board
 
+pytestmark = pytest.mark.pure
+
 
 @pytest.fixture
 def url(tmp_path):
@@ -500,6 +502,7 @@ async def test_a_label_is_not_written_when_the_log_is_shortened_at_that_moment(u
         other.close()
 
 
+@pytest.mark.always
 async def test_the_log_may_be_shortened_while_it_is_folded_again(url, monkeypatch):
     """The fold that has lost its next events begins again."""
     begin, real, gone, grown = recovery._begin, recovery._chunk, [], threading.Event()
@@ -617,6 +620,7 @@ def test_old_logs_have_no_times():
     assert not events.reconfigures(events.encode(events.Settled(1)))
 
 
+@pytest.mark.always
 def test_a_client_labels(url, tmp_path):
     server = Server(url, tmp_path / "log").wait()
     client = server.client()

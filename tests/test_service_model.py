@@ -6,12 +6,15 @@ import os
 import tempfile
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from service_tools import Clocks, Server, replayed, serving, until
 from steadyrank.service.http import openapi
 from steadyrank.service.worker.impression_ids import open_sealed
+
+pytestmark = pytest.mark.pure
 
 LENGTH, LIFETIME = 3, 100.0
 FIRST = ["a", "b", "c", "d"]
@@ -291,6 +294,7 @@ TestBoardModel.settings = settings(
 )
 
 
+@pytest.mark.always
 def test_requests_of_every_shape_get_an_answer_that_is_described(tmp_path):
     """No 5xx, nothing that the description does not say. A board is there, so that what lies behind is reached."""
     server = Server(f"sqlite:///{tmp_path}/store.db", tmp_path / "log").wait()

@@ -15,6 +15,8 @@ from steadyrank.service.http.auth import make_key
 from steadyrank.service.storage import open_store
 from steadyrank.service.worker.transfer import bring_in, compact, export, read_board
 
+pytestmark = pytest.mark.pure
+
 THREE = ITEMS[:3]
 
 
@@ -296,6 +298,7 @@ async def test_a_key_may_report_lists_and_nothing_else(url):
             await local.ask(method, f"boards/b/{path}".rstrip("/"), {} if method == "POST" else None, 403, **head)
 
 
+@pytest.mark.always
 def test_the_client_reports_lists(url, tmp_path):
     server = Server(url, tmp_path / "log").wait()
     client = server.client()
@@ -450,6 +453,7 @@ def test_what_came_into_the_log_at_the_same_moment_is_refused_in_its_order():
     assert (board.learner_state.names, board.listed) == (list("abcde"), 2)
 
 
+@pytest.mark.always
 def test_the_client_sends_many_items_in_parts_and_retires_them(url, tmp_path, monkeypatch):
     monkeypatch.setattr("steadyrank.client.api._ITEMS_AT_ONCE", 5)
     server = Server(url, tmp_path / "log").wait()

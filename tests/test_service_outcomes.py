@@ -10,6 +10,8 @@ from steadyrank.core.contract import memory
 from steadyrank.service.http.auth import make_key
 from steadyrank.service.storage import open_store
 
+pytestmark = pytest.mark.pure
+
 DAY = 86_400.0
 
 
@@ -206,6 +208,7 @@ async def test_a_value_may_come_with_the_answer(url):
     assert replayed(url) == digest
 
 
+@pytest.mark.always
 def test_after_a_kill_outcomes_are_there_once(tmp_path, url):
     """kill -9 between reports: those that were acknowledged count, sent again they are duplicates."""
     server = Server(url, tmp_path / "log")
@@ -231,6 +234,7 @@ def test_after_a_kill_outcomes_are_there_once(tmp_path, url):
         server.kill()
 
 
+@pytest.mark.always
 def test_outcomes_need_a_key(tmp_path, url):
     """Where keys are asked for: an impression's id alone is not enough, as it is for an answer."""
     (admin, one), (key, two), (answers, three) = (make_key([x], None, 0.0) for x in ("admin", "rank", "feedback"))

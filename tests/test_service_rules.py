@@ -20,6 +20,8 @@ from steadyrank.service.board.watch_summary import list_shown
 from steadyrank.service.http import rank_routes
 from steadyrank.service.storage import open_store
 
+pytestmark = pytest.mark.pure
+
 BOARD = {"items": ITEMS, "length": 4, "settle": 0, "guard": "Anyone"}
 GROUPS = {"half": {"items": ITEMS[:6], "most": 2}}
 

@@ -11,6 +11,8 @@ from steadyrank.service.board import events
 from steadyrank.service.storage import open_store
 from steadyrank.service.worker.impression_ids import Signer, open_sealed, seal
 
+pytestmark = pytest.mark.pure
+
 
 @pytest.fixture
 def url(tmp_path):

@@ -13,6 +13,8 @@ from steadyrank.service.board import events
 from steadyrank.service.storage import open_store
 from steadyrank.service.worker.transfer import bring_in, export, read_board
 
+pytestmark = pytest.mark.pure
+
 BOARD = {
     "items": ITEMS,
     "length": 3,

@@ -12,6 +12,8 @@ from steadyrank.click_logs.formats.ubi import Click, Other, Query, Seen, read
 from steadyrank.service.http.auth import make_key
 from steadyrank.service.storage import open_store
 
+pytestmark = pytest.mark.pure
+
 
 @pytest.fixture
 def url(tmp_path):
@@ -147,6 +149,7 @@ def test_any_row_is_read_as_something(row):
     assert isinstance(read(row), Query | Click | Seen | Other)
 
 
+@pytest.mark.always
 def test_a_key_for_one_board_sends_to_that_board_alone(tmp_path, url):
     made = {"a": (["admin"], None), "o": (["observe"], "b"), "r": (["rank"], None)}
     keys = {}

@@ -16,6 +16,8 @@ from steadyrank.service.board.config import Config
 from steadyrank.service.board.timeline import POINTS, Timeline
 from steadyrank.service.board.watch_summary import interval, list_shown, see
 
+pytestmark = pytest.mark.pure
+
 
 @pytest.fixture
 def url(tmp_path):

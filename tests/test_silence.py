@@ -10,6 +10,8 @@ from service_tools import serving
 from steadyrank.core.contract import Visit
 from steadyrank.live.silence import BLOCK, BLOCKS, FIRST, RISE, Silence
 
+pytestmark = pytest.mark.pure
+
 ITEMS, LENGTH = 100, 10
 
 

@@ -9,16 +9,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-import ruled_by_steps
 import steadyrank as sr
 from steadyrank.core.contract import Visit
 from steadyrank.learners.steady.arranged import ValuedItems
 from steadyrank.learners.steady.revisit import ITEM, TRIED
 from steadyrank.live.learner_state import LearnerState
-from steadyrank.live.newcomers import NEW_LOOKS
-from steadyrank.live.ruled_kernel import FREE, PINNED, PUT
-from steadyrank.live.ruled_list import RuledLists, SlotRules, rank_by_rules
-from steadyrank.service.board.rule_costs import _ByEstimate
+from steadyrank.live.ruled_list import FREE, PINNED, PUT, RuledLists
 
 pytestmark = pytest.mark.pure
 
@@ -162,99 +158,6 @@ def test_a_list_is_refused_only_where_there_is_none(state, rules, some):
     for one, other in itertools.product(free, there):
         if other not in items and ITEMS.index(other) < ITEMS.index(one):
             assert broken(made, [other if item == one else item for item in items], LENGTH)
-
-
-def learnt(length, n_items, by_places=False, new=0, retired=(), **own):
-    """The state of a SteadyRank that has learnt something."""
-    ranker = sr.Ranker([f"i{k}" for k in range(n_items)], length, settings=own)
-    rng = np.random.default_rng(3)
-    for _ in range(250):
-        shown = ranker.rank()
-        bits = rng.random(length) < [0.4 / (1 + int(item[1:])) for item in shown.items]
-        if by_places:
-            ranker.feedback(shown.id, clicks=bits.tolist())
-        else:
-            ranker.feedback(shown.id, clicked=shown.items[int(np.argmax(bits))] if bits.any() else None)
-    for k in range(new):
-        ranker.add(f"i{n_items + k}")
-    for k in retired:
-        ranker.retire(f"i{k}")
-    return ranker._learner_state
-
-
-@pytest.fixture(scope="module")
-def worlds(state):
-    chances = [0.3, 1.0, 0.6, 0.1]
-    return [
-        state,
-        learnt(LENGTH, K),
-        learnt(LENGTH, K, new=3),
-        learnt(LENGTH, 30, retired=(0, 3, 5)),
-        learnt(LENGTH, 30, by_places=True, looks="positions", attention=chances),
-        learnt(LENGTH, 30, revisit=0.3),
-        learnt(6, 60, new=2),
-        _ByEstimate(learnt(LENGTH, 30), np.random.default_rng(4).uniform(0.0, 0.5, 30), None, np.ones(LENGTH)),
-    ]
-
-
-def any_rules_at_all(rng, items):
-    """Some of all kinds of rules, as many as contradict now and then."""
-
-    def some(least, most):
-        return rng.permutation(items)[: rng.integers(least, most + 1)].tolist()
-
-    rules = {"when_impossible": ["refuse", "best"][rng.integers(2)]}
-    if rng.random() < 0.4:
-        rules["pins"] = {item: int(rng.integers(1, LENGTH + 1)) for item in some(1, 2)}
-    if rng.random() < 0.3:
-        rules["exclude"] = some(1, 3)
-    if rng.random() < 0.4:
-        rules["boosts"] = {
-            item: float(rng.choice([1.0, 0.5] if rng.random() < 0.1 else [1.5, 9.0])) for item in some(1, 3)
-        }
-    if rng.random() < 0.6:
-        rules["groups"] = {
-            c: {"items": some(1, 7), "most": int(rng.integers(1, 4))} for c in "abc"[rng.integers(3) :]
-        }
-    if rng.random() < 0.6:
-        rules["include"] = {
-            c: {"items": some(1, 5), "least": int(rng.integers(1, 3))} for c in "de"[rng.integers(2) :]
-        }
-    if rng.random() < 0.05:
-        rules["include"] = {"f": {"new": True}}
-    return rules
-
-
-def test_lists_are_those_of_the_slow_steps(worlds):
-    """4,000 lists: the same items, note, names and chance used up as before anything was compiled."""
-    rng, lists = np.random.default_rng(1), 0
-    for n in range(4_000):
-        state = worlds[n % len(worlds)]
-        names = state.names[:12]
-        rules, some = any_rules_at_all(rng, names), None
-        if n % len(worlds) == 0:
-            rules.pop("boosts", None)  # which ByNumber refuses
-        if rng.random() < 0.3:
-            some = rng.permutation(names)[: rng.integers(4, 9)].tolist()
-        given, length, seed, found = (
-            sr.Rules(**rules),
-            int(rng.integers(1, LENGTH + 1)),
-            int(rng.integers(1 << 40)),
-            [],
-        )
-        for make in (rank_by_rules, ruled_by_steps.rank_by_rules):
-            chance = np.random.default_rng(seed)
-            try:
-                made = SlotRules(given, state, {})
-                made.lists = 1  # so that compiled steps make the first one
-                ranking, *rest = make(state, made, Visit(7), some, length, chance)
-                found.append((ranking.tolist(), rest[0].tolist(), *rest[1:], chance.bit_generator.state))
-                lists += 1
-            except sr.Refused as refusal:
-                found.append((str(refusal), chance.bit_generator.state))
-            assert np.array_equal(state.newcomers.known, state.active & ~(state.added & (state.looks < NEW_LOOKS)))
-        assert found[0] == found[1], (n, rules, some, length)
-    assert lists > 4_000  # of 8,000: the others are refused
 
 
 nested = st.fixed_dictionaries(

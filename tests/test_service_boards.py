@@ -30,8 +30,6 @@ async def test_a_server_that_has_started_compiles_nothing_for_a_usual_board(url)
                 await local.answer(shown, clicked=shown["items"][0])
             await local.quiet()
             await local.ask("GET", "boards/b/state")
-            for _ in range(3):
-                await local.rank(rules={"pins": {shown["items"][-1]: 1}})
     assert compiled == []
 
 

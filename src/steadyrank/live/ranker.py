@@ -27,7 +27,6 @@ from .gate import OneGuard, guarding
 from .impression_buffer import ImpressionBuffer, Outcome
 from .learner_state import LearnerState, Standing
 from .outcomes import WITH_ANSWER, Goal, Told, amount_of, number_of, with_goal
-from .ruled_kernel import compiled
 from .ruled_list import RuledLists
 from .rules import Rules
 
@@ -374,12 +373,9 @@ class Ranker:
             check_item(item)
 
     def compile(self) -> None:
-        """Compile now what is needed later: a thread else does so from the tenth list on, and the second list that
-        rules change waits for how that is done.
-        """
+        """Compile now what a thread else compiles from the tenth list on, since it is needed some dozens later."""
         with self._lock:
             self._learner_state.compile()
-        compiled()
 
     def save(self, path: str | pathlib.Path) -> None:
         """Write everything that decides what comes next into one file, whole or not at all."""

@@ -15,8 +15,7 @@ rules is only the first: items and places are exchanged, within the rules, as lo
 (`exchange_by_rules`), by a draw of what items attract and clicks are worth. A boost is a factor on the latter.
 """
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import gt
 from typing import Any, NamedTuple
 
@@ -30,33 +29,16 @@ from ..learners.steady.arranged import (
     note_arranged,
     places_by_looks,
 )
-from ..learners.steady.regimes import CURRENT
-from ..learners.steady.steady_rank import SteadyRank
 from .features import FeatureSpace, Values
 from .learner_state import LearnerState
 from .newcomers import NEW_LOOKS
-from .ruled_kernel import (
-    BEGUN,
-    FREE,
-    MORE,
-    NO_BELIEFS,
-    OTHER,
-    PINNED,
-    PUT,
-    STOPPED,
-    Beliefs,
-    RuleTable,
-    compiled,
-    seen_in,
-    size_of_work,
-)
 from .rules import Members, Rules, contradiction
 
+FREE, PINNED, PUT = range(3)  # whose a place is: the learner's own choice, a pin, or an item that rules brought
 _KEPT = 8  # rules that are kept with slots for names
 _STEPS = 5_000  # for a list, in search of items that keep all includes at once: beyond, they count as impossible
 _FEW = 100  # rules among which those that contradict are looked for
 _DEPTH = 400  # items that such a search takes at most
-_LONGEST = 64  # places, pins and boosts that are looked through one by one
 _NO_SLOTS: Ints = np.zeros(0, np.int64)
 
 
@@ -121,19 +103,6 @@ class SlotRules:
         self.most = [cap.number for cap in self.caps]  # what pins leave of it
         self._count_pins()
         self.pins_alone = not (self.caps or self.needs or self.boosts)
-        self.lists = 0  # that they changed so far
-        self.work: dict[int, int] = {}  # by places of a list, how many numbers it takes
-        few = max(len(self.pins), len(self.boosts)) <= _LONGEST
-        up = min(self.boosts.values(), default=2.0) > 1.0
-        self.usual = few and up and not self.new_needs and not self.pins_alone
-
-    @cached_property
-    def table(self) -> tuple[RuleTable, Ints, Floats]:
-        """The same for compiled code, as arrays and packed, and the factors of boosts. O(items of groups)."""
-        pins = {place: slot for place, (slot, _) in self.pins.items()}
-        sets = [cap.slots for cap in self.caps], [need.slots for need in self.needs]
-        table = RuleTable.create(*sets, self.most, self.least, pins, list(self.boosts))
-        return table, table.packed(), np.array(list(self.boosts.values()), np.float64)
 
     def _pin(self, rules: Rules, state: LearnerState) -> None:
         """Give pins their places."""
@@ -268,7 +237,6 @@ class _Source:
     ) -> None:
         self.state, self.rules, self.visit, self.some, self.rng = state, rules, visit, some, rng
         self.seen: dict[int, int] = {}  # slots that were ranked already, with their place in the order of preference
-        self.ranked: list[list[int]] = []  # what was ranked already of what will be asked for, the latest first
 
     def see(self, slots: Sequence[int]) -> list[int]:
         """Slots come next in the order of preference; those that are new in it."""
@@ -279,28 +247,17 @@ class _Source:
 
     def more(self, wanted: int, full: Sequence[Ints]) -> list[int]:
         """More items that were not ranked yet, but for those of groups that are full."""
-        if self.ranked:
-            return self.see(self.ranked.pop())
-        return self.see(self.rank_more(np.fromiter(self.seen, np.int64, len(self.seen)), wanted, full))
-
-    def rank_more(self, seen: Ints, wanted: int, full: Sequence[Ints]) -> list[int]:
-        """The same where these were ranked."""
+        seen: Ints = np.fromiter(self.seen, np.int64, len(self.seen))
         without = [seen, *full] if not self.rules.out else [self.rules.excluded, seen, *full]
-        return self.state.rank_more(without, self.visit, self.some, wanted, self.rng)
+        return self.see(self.state.rank_more(without, self.visit, self.some, wanted, self.rng))
 
     def among(self, slots: Ints, wanted: int) -> list[int]:
         """The best of some items that were not ranked yet."""
-        if self.ranked:
-            return self.see(self.ranked.pop())
-        return self.see(self.rank_among(slots, self.seen, wanted))
-
-    def rank_among(self, slots: Ints, seen: Container[int], wanted: int) -> list[int]:
-        """The same where these were ranked."""
-        active, out = self.state.active, self.rules.out
+        active, seen, out = self.state.active, self.seen, self.rules.out
         alive = np.array([s for s in slots.tolist() if active[s] and s not in seen and s not in out], np.int64)
         if self.some is not None:
             alive = alive[np.isin(alive, self.some)]
-        return self.state.rank_slots(alive, self.visit, wanted, self.rng)
+        return self.see(self.state.rank_slots(alive, self.visit, wanted, self.rng))
 
     def new(self, wanted: int) -> list[int]:
         """Items that are new, those looked at least first."""
@@ -673,22 +630,14 @@ def rank_by_rules(
     own, unkept = base.tolist(), list(rules.unkept)
     if rules.kept_by(own, state):
         return RuledList(base, note, [FREE] * len(own), unkept)
-    size, valued = len(own), state.aims_at_value
-    pinned = _pins_of(rules, state, some, size, unkept) if rules.pins else {}
-    ranked: list[list[int]] = []
-    rules.lists += 1
-    if rules.lists > 1 and rules.usual and not valued and len(pinned) == len(rules.pins) and size <= _LONGEST:
-        done = _listed_at_once(state, rules, visit, some, base, note, unkept, ranked, rng)
-        if done is not None:
-            return done
-    order = places_by_looks(state.learner, visit, size)
+    size, order, valued = len(own), places_by_looks(state.learner, visit, len(own)), state.aims_at_value
+    pinned = _pins_of(rules, state, some, size, unkept)
     pins, preferred = list(pinned.values()), [own[place] for place in order]
     if rules.pins_alone and not valued:
         rest = [slot for slot in preferred if slot not in pins]
         ranking = _arrange(rules, pinned, rest[: size - len(pins)], order, unkept)
     else:
         source = _Source(state, rules, visit, some, rng)
-        source.ranked = ranked[::-1]
         source.see(preferred)
         source.see(pins)  # they are no candidates for other places
         if rules.boosts and not valued:
@@ -707,56 +656,6 @@ def rank_by_rules(
     slots = np.array(ranking, np.int64)
     note_arranged(state.learner, visit, size, slots, note)
     return RuledList(slots, note, [PINNED if s in pins else FREE if s in own else PUT for s in ranking], unkept)
-
-
-def _listed_at_once(
-    state: LearnerState,
-    rules: SlotRules,
-    visit: Visit,
-    some: Ints | None,
-    base: Ints,
-    note: Floats,
-    unkept: list[str],
-    ranked: list[list[int]],
-    rng: np.random.Generator,
-) -> RuledList | None:
-    """A list that keeps rules, by compiled steps, of the learner's own one and its note.
-
-    None where they do not lead to one. Then `ranked` has what the learner ranked meanwhile, each time it was asked.
-    """
-    size, learner, (table, packed, factors), beliefs, r = base.size, state.learner, rules.table, NO_BELIEFS, 0
-    own = isinstance(learner, SteadyRank)
-    if rules.boosts:
-        shown = some is None and not rules.out & rules.boosts.keys() and all(map(state.active.item, rules.boosts))
-        if not own or not shown or not isinstance(state, LearnerState):  # another one has estimates of its own
-            return None
-        regimes = learner.regimes
-        counts = regimes.looks, regimes.untested_looks, regimes.clicks, regimes.untested_clicks
-        beliefs, r = Beliefs(*counts, regimes.prior), int(regimes.tally[CURRENT])
-    if own and size == state.length:
-        order = learner.attention.order
-    else:
-        order = np.array(places_by_looks(learner, visit, size), np.int32)
-    if size not in rules.work:
-        rules.work[size] = size_of_work(table, size)
-    go_on, work = compiled(), np.empty(rules.work[size], np.int64)
-    became, n = go_on(packed, factors, beliefs, r, work, BEGUN, base, order, _NO_SLOTS)
-    while became >= MORE:
-        seen, counted, number = seen_in(work, size, table)
-        source = _Source(state, rules, visit, some, rng)
-        if became == MORE:
-            pairs = zip(rules.caps, counted, rules.most, strict=True)
-            ranked.append(source.rank_more(seen, n, [cap.slots for cap, count, most in pairs if count >= most]))
-        else:
-            ranked.append(source.rank_among(rules.needs[number].slots, set(seen.tolist()), n))
-        became, n = go_on(packed, factors, beliefs, r, work, became, base, order, np.array(ranked[-1], np.int64))
-    if became == STOPPED:
-        return None
-    slots, placed = base, work[size : size + n].tolist()
-    if became == OTHER:
-        slots = work[:n]
-        note_arranged(learner, visit, size, slots, note)
-    return RuledList(slots, note, placed, unkept)
 
 
 def _by_value(choice: _Choice, ranking: list[int], tried: int) -> list[int]:

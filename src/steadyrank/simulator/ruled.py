@@ -13,8 +13,7 @@ from ..core.dispatch import call_arrive, call_value
 from ..core.rounds import Ledger, RoundBuffers, Streams
 from ..learners.oracle import Oracle
 from ..live.learner_state import LearnerState
-from ..live.ruled_kernel import PINNED
-from ..live.ruled_list import RuledList, SlotRules, rank_by_rules
+from ..live.ruled_list import PINNED, RuledList, SlotRules, rank_by_rules
 from ..live.rules import Rules
 from ..users.buyers import improve
 from .loop import answer, count_lies

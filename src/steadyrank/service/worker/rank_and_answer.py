@@ -13,8 +13,7 @@ from ...live.answers import Given
 from ...live.collection.collection_state import ShownItems
 from ...live.features import Values
 from ...live.impression_buffer import MOST_KINDS, NO_OUTCOMES
-from ...live.ruled_kernel import FREE, PINNED
-from ...live.ruled_list import SlotRules
+from ...live.ruled_list import FREE, PINNED, SlotRules
 from ...live.rules import Rules
 from ..board import events
 from ..board.board import NOT_OURS

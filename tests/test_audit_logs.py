@@ -310,14 +310,22 @@ def ray_env(home):
 @pytest.mark.always
 @pytest.mark.slow  # Ray takes seconds to start
 def test_boards_on_ray_say_the_same(tmp_path):
-    """More boards than Ray is given at once."""
+    """More boards than Ray is given at once, with clients who come to all of them, and to one alone."""
     n = 2 * os.cpu_count() + 2
-    pl.concat([PLAIN.with_columns(board=pl.lit(k)) for k in range(n)]).write_parquet(tmp_path / "log.parquet")
+    clients = [f"c{i % 50}" if not 1000 <= i < 1300 else f"bot{i % 3}" for i in range(N)]
+    frame = PLAIN.with_columns(pl.Series("time", TIMES), pl.Series("client", clients))
+    boards = [
+        frame.with_columns(pl.lit(k).alias("board"), pl.col("client") + ("" if k else " of this board"))
+        for k in range(n)
+    ]
+    pl.concat(boards).write_parquet(tmp_path / "log.parquet")
     command = [sys.executable, "-m", "steadyrank.cli", "audit", tmp_path / "log.parquet", "--json", "--on"]
-    how = {"env": ray_env(tmp_path), "capture_output": True, "text": True, "timeout": 300}
+    how = {"env": ray_env(tmp_path), "capture_output": True, "text": True, "timeout": 900}
     local, ray = (subprocess.run([*command, on], **how) for on in ("local", "ray"))
     assert local.returncode == ray.returncode == 0, ray.stderr
-    assert len(json.loads(local.stdout)["boards"]) == n
+    told = json.loads(local.stdout)
+    assert len(told["boards"]) == n
+    assert told["n_clients"] == 6
     assert ray.stdout == local.stdout
 
 
@@ -335,23 +343,23 @@ def test_a_ray_that_does_not_start_in_time_says_so(tmp_path):
     assert "Traceback" not in ended.stderr
 
 
-def test_ray_is_given_time_to_start(monkeypatch):
-    """Beside others at work the first process of Ray took more than the 30 s for which Ray waits."""
-    asked = []
+def test_ray_is_given_time_to_start_and_its_tasks_go_first(monkeypatch):
+    """Beside others at work Ray's first process takes more than the 30 s of Ray, and tasks of nice 15 hardly run."""
+    names, asked = ("RAY_gcs_server_port_wait_time_s", "RAY_worker_niceness"), []
 
     def start(**options):
-        asked.append(os.environ["RAY_gcs_server_port_wait_time_s"])  # noqa: SIM112  # the name is Ray's
+        asked.extend(os.environ[name] for name in names)
         raise RuntimeError("Timed out waiting for file")
 
-    ray = SimpleNamespace(init=start, is_initialized=lambda: bool(asked))
-    monkeypatch.setitem(sys.modules, "ray", ray)
-    monkeypatch.setenv("RAY_gcs_server_port_wait_time_s", "")
-    monkeypatch.delenv("RAY_gcs_server_port_wait_time_s")  # what the audit sets is undone after the test
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=start, is_initialized=lambda: bool(asked)))
+    for name in names:
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)  # what the audit sets is undone after the test
     with pytest.raises(ConnectionError, match=r"did not start on this machine \(Timed out.*without --on ray"):
         sr.audit(PLAIN, on="ray")
     with pytest.raises(ValueError, match="uses a Ray already"):
         sr.audit(PLAIN, on="ray")
-    assert asked == ["120"]
+    assert asked == ["120", "0"]
 
 
 def test_an_audit_says_when_what_and_how_surely():

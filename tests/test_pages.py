@@ -39,6 +39,12 @@ NOT_FROM_EVIDENCE = {
             "bench/audit_small.py",
         ),
     ],
+    "audit-size.md": [
+        (
+            "| impressions, with clients | processor time | peak memory | before clients were judged in blocks |",
+            "bench/audit.py",
+        ),
+    ],
     "collections-method.md": [
         (
             "| world | engine | `BubbleRank` | a learner a query | by place, 30 looks | cautious | `Collection` |",

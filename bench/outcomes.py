@@ -24,6 +24,7 @@ WORLDS = {
     "values mostly as clicks": {"spread": 0.5, "alike": 0.8},
     "values as clicks": {"spread": 0.3, "alike": 1.0},
     "all clicks worth the same": {"spread": 0.0},
+    "each click worth 1": {"spread": 0.0, "chance": 1.0, "tail": 0.0},
 }
 
 

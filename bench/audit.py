@@ -27,7 +27,7 @@ from steadyrank import profile
 PART = 500_000
 DAYS = 30
 TAIL = 1.5  # of how often clients come: the number of a client is a uniform one, to this power
-BOTS = 1_000  # one client in so many is a bot
+BOTS = 1_000  # one client in so many is a bot, and one at least
 FIRST_DAY = datetime.datetime(2026, 11, 1, tzinfo=datetime.UTC)
 SCAN = """
 import polars as pl, sys
@@ -45,7 +45,7 @@ def write(folder: pathlib.Path, n: int, visits: int, boards: int, length: int = 
     rng = np.random.default_rng(0)
     bottom = attraction < np.median(attraction)
     people = n // visits if visits else 0
-    who = pl.Series([f"client-{k:07d}" for k in range(people + people // BOTS)])
+    who = pl.Series([f"client-{k:07d}" for k in range(people + -(-people // BOTS))])
     for start in range(0, n, PART):
         m = min(PART, n - start)
         stride = rng.integers(1, (attraction.size - 1) // length, (m, 1))

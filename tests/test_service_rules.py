@@ -15,7 +15,7 @@ from steadyrank.live.rules import Rules
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
-from steadyrank.service.board.rule_costs import summarize_rules
+from steadyrank.service.board.rule_costs import _ByEstimate, _list, summarize_rules
 from steadyrank.service.board.watch_summary import list_shown
 from steadyrank.service.http import rank_routes
 from steadyrank.service.storage import open_store
@@ -96,6 +96,13 @@ def test_rules_that_requests_repeat_are_made_once():
     for k in range(100):
         assert board.rules(Rules(exclude=[f"{k}"])).exclude == (ITEMS[5], f"{k}")
     assert board.rules(None).exclude == (ITEMS[5],)
+
+
+def test_what_a_boost_costs_is_by_the_given_estimates_and_not_the_learners():
+    board = Board.create(Config().changed({"length": 2}), ITEMS[:4])  # to the learner all are alike
+    state = _ByEstimate(board.learner_state, np.array([0.5, 0.4, 0.3, 0.2]), None, np.ones(2))
+    for factor, wanted in ((1.9, [0, 1]), (2.1, [0, 3]), (2.6, [3, 0])):
+        assert _list(board, state, Rules(boosts={ITEMS[3]: factor})) == (wanted, [])
 
 
 async def test_what_cannot_be_kept_is_refused_and_nothing_is_logged(url):

@@ -110,6 +110,10 @@ class _ByEstimate:
         """As of a state."""
         return self._best(without, wanted)
 
+    def estimates_at(self, visit: Visit, slots: Ints) -> Floats:
+        """As of a state."""
+        return self._estimates[slots]
+
     def rank_slots(self, slots: Ints, visit: Visit, wanted: int, rng: np.random.Generator) -> list[int]:
         """As of a state."""
         best: list[int] = self._order[np.isin(self._order, slots)][:wanted].tolist()

@@ -1,6 +1,7 @@
-"""Traces of requests, by OpenTelemetry: from the request over the commit to the board, also at another worker.
+"""OpenTelemetry traces of requests: from the request through the commit to the board, across workers.
 
-Off, and nothing of it imported, unless the environment says where traces go (`OTEL_EXPORTER_OTLP_ENDPOINT`).
+Disabled, with OpenTelemetry not even imported, unless the environment names an endpoint
+(`OTEL_EXPORTER_OTLP_ENDPOINT`).
 """
 
 import contextlib
@@ -13,11 +14,11 @@ Headers = list[tuple[bytes, bytes]]
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _CONTEXT = (b"traceparent", b"tracestate")
 
-_tracer: Any = None  # None: nobody wants traces
+_tracer: Any = None  # None: tracing is disabled
 
 
 def begin(environment: Mapping[str, str] = os.environ) -> bool:
-    """Send traces where the environment says, in the way of OpenTelemetry; whether it does."""
+    """Start exporting traces if OpenTelemetry's environment variables configure it. Returns whether it does."""
     disabled = environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
     if disabled or environment.get("OTEL_TRACES_EXPORTER") == "none" or not any(map(environment.get, _ENDPOINTS)):
         return False
@@ -30,20 +31,20 @@ def begin(environment: Mapping[str, str] = os.environ) -> bool:
         where = next(name for name in _ENDPOINTS if environment.get(name))
         raise ValueError(f"{where} is set: traces need pip install 'steadyrank[otel]' ({error})") from error
     name = environment.get("OTEL_SERVICE_NAME", "steadyrank")
-    provider = TracerProvider(resource=Resource.create({SERVICE_NAME: name}))  # ends, and sends the rest, at exit
+    provider = TracerProvider(resource=Resource.create({SERVICE_NAME: name}))  # flushed and shut down at exit
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     use(provider)
     return True
 
 
 def use(provider: Any) -> None:
-    """Have a provider make traces; None: nobody."""
+    """Set the provider of the tracer; None disables tracing."""
     global _tracer
     _tracer = None if provider is None else provider.get_tracer("steadyrank")
 
 
 def current() -> Any:
-    """What belongs to the request that is being answered; None if nobody wants to know."""
+    """Return the context of the request being handled; None if tracing is disabled or the request is not sampled."""
     if _tracer is None:
         return None
     from opentelemetry import context, trace
@@ -52,13 +53,13 @@ def current() -> Any:
 
 
 def note(name: str, of: Any, start: int, **attributes: int) -> None:
-    """A part of a request's time, from `start` in nanoseconds since 1970 until now; `of`: as `current` gave it."""
+    """Record a span from `start` (nanoseconds since 1970) until now; `of`: the request's context, from `current`."""
     span = _tracer.start_span(name, context=of, start_time=start, attributes=attributes)
     span.end(time.time_ns())
 
 
 def passed_on(headers: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[bytes, bytes]]:
-    """The headers of a request to another worker: what that one does belongs to what is done here."""
+    """The headers for forwarding a request to another worker, with the trace context of this one added."""
     if _tracer is None:
         return headers
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -70,20 +71,20 @@ def passed_on(headers: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[bytes, b
 
 
 class Traced:
-    """An ASGI application of which each request is a trace, or a part of the one that its sender began."""
+    """ASGI middleware that makes each request a span: the root of a trace, or a child of the sender's span."""
 
     def __init__(self, app: Any) -> None:
         self._app, self.router = app, app.router
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
-        """A request, or the beginning and the end of the application."""
+        """Handle a request, or the lifespan of the application."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope.pop("extensions", None)  # an answer that is sent at once would not be heard of here
+        scope.pop("extensions", None)  # direct sends would bypass `send`, and the status would be missed
         with _span(scope) as span:
             await self._app(scope, receive, _telling(span, send))
-            route = getattr(scope.get("endpoint"), "name", None)  # known once it was looked for
+            route = getattr(scope.get("endpoint"), "name", None)  # set once the route was matched
             if route is not None:
                 span.update_name(route)
                 span.set_attribute("http.route", route.partition(" ")[2])
@@ -111,5 +112,5 @@ def _telling(span: Any, send: Callable[[Any], Awaitable[None]]) -> Callable[[Any
 
 
 def traced(app: Any) -> Any:
-    """An application with traces, or as it is if nobody wants them."""
+    """Wrap an application in `Traced`; returns it unchanged if tracing is disabled."""
     return app if _tracer is None else Traced(app)

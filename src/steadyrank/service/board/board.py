@@ -1,4 +1,4 @@
-"""One board: its settings, items, impressions and learner, as a fold over its events."""
+"""A board: its settings, items, impressions and learner, folded from its log of events."""
 
 import contextlib
 import functools
@@ -28,46 +28,46 @@ from .labels import Labels
 from .schema import Schema
 
 _NOTHING: Mapping[str, Known] = {}
-_JOINED = 32  # rules of requests that are kept with those of the board
-_AT_ONCE = 20  # impressions that are settled, or over, in a step
+_JOINED = 32  # combinations of request rules and board rules that are cached
+_AT_ONCE = 20  # impressions that are settled or expired per step
 _UNCLICKED = {409: "the impression was answered without a click on this item", 410: "the impression has expired"}
 NOT_OURS = "an item was shown that this board does not have"
 
 
 def _parts_of(done: int, upto: int) -> Iterator[int]:
-    """Numbers of impressions from those that are done up to the last one, a few apart."""
+    """Yield the numbers of impressions from `done` to `upto` in steps of `_AT_ONCE`, the last one included."""
     yield from range(done + _AT_ONCE, upto, _AT_ONCE)
     yield upto
 
 
 class Work:
-    """What takes long, changes nothing, and is to be called, in any thread, before an event is applied further."""
+    """A long computation without side effects. Call it, in any thread, before continuing to apply the event."""
 
     def __init__(self, call: Callable[[], Tables]) -> None:
-        """`call`: what is to be done."""
+        """`call`: the computation."""
         self._call = call
         self._made: Tables | Exception = AssertionError("nobody did the work")
 
     def __call__(self) -> None:
-        """Do it; what it raises is raised where its result is asked for."""
+        """Run the computation; an exception is kept and raised by `made`."""
         try:
             self._made = self._call()
         except Exception as error:
             self._made = error
 
     def made(self) -> Tables:
-        """What came of it."""
+        """Return the result of the computation, or raise its exception."""
         if isinstance(self._made, Exception):
             raise self._made
         return self._made
 
 
-# an event being applied: it stops where lists may be given out, and nothing else, or where work is to be done
+# an event being applied: a generator that pauses where lists may be ranked (None), or where work must be done first
 Steps: TypeAlias = Generator[Work | None, None, str]
 
 
 def finished(steps: Steps) -> str:
-    """The outcome of an event that is applied to its end."""
+    """Apply an event to its end, doing its work in this thread. Returns its outcome."""
     while True:
         try:
             work = next(steps)
@@ -79,10 +79,10 @@ def finished(steps: Steps) -> str:
 
 
 class SilenceOut(Schema):
-    """Lists that are over without an answer that says anything, as a share of all that are over.
+    """The share of lists that ended without an informative answer.
 
-    `share`: lately, since some 100 answers ago; `usual`: the most that is usual on this board, null before there
-    were 100 answers; `alarming`: the share is much more than usual; `alarmed`: the latest round that was alarming.
+    `share`: recently, over about the last 100 answers; `usual`: the highest usual share on this board, null before it
+    had 100 answers; `alarming`: the share is far above the usual one; `alarmed`: the latest round in which it was.
     """
 
     share: float
@@ -96,7 +96,7 @@ class _Named(Schema):
 
 
 class CollectionFacts(CollectionSettings, frozen=True, kw_only=True):
-    """What makes a board a collection, and how many queries, and items in them that were looked at, it remembers."""
+    """The settings of a collection, with the number of queries and of looked-at pairs of query and item in memory."""
 
     queries: int
     pairs: int
@@ -108,7 +108,7 @@ class BoardOut(  # type: ignore[call-arg]
     ),
     omit_defaults=True,
 ):
-    """A board."""
+    """A board: its settings and counts."""
 
     items: int
     impressions: int
@@ -122,38 +122,40 @@ class BoardOut(  # type: ignore[call-arg]
 
 
 class Board:
-    """Applies events in log order; reads no clock and draws no random number."""
+    """The state of a board. Applies events in log order; reads no clock and draws no random number."""
 
     def __init__(self, config: Config, learner_state: LearnerState, impressions: ImpressionBuffer) -> None:
-        """A board of its settings, what its learner knows, and its impressions; `create` and `restore` make one."""
+        """Use `create` or `restore` instead."""
         self.learner_state, self.impressions = learner_state, impressions
         self._ruled: RuledLists | None = None
-        self._standing: tuple[Any, Rules | None, Rules | None] = None, None, None  # of the settings, and as the best
-        self._joined: dict[tuple[int, int], tuple[Rules, Rules, Rules]] = {}  # with those of the latest requests
-        self.config = self.latest = config  # what it is folded with, and what the log says by now
-        self.described: dict[str, Known] = {}  # what is known of items, as the log says it
-        self.labels = Labels()  # what the log says by now
-        self.stale = False  # whether it is folded with other labels, or learns otherwise: another fold is due
+        # the setting, its rules, and these as the best list keeps them
+        self._standing: tuple[Any, Rules | None, Rules | None] = None, None, None
+        # cache: board rules with the rules of recent requests
+        self._joined: dict[tuple[int, int], tuple[Rules, Rules, Rules]] = {}
+        self.config = self.latest = config  # what the board was folded with; and what the log says by now
+        self.described: dict[str, Known] = {}  # features of items, as the log has them
+        self.labels = Labels()  # as the log has them by now
+        self.stale = False  # the labels or the settings of learning changed since the fold: another fold is due
         self._outdated = False
         self.generation = config.generation()
         self._no_note: Floats = np.zeros(config.length + NOTE_EXTRA)
         self.feedback = LabelledFeedback(learner_state)
         impressions.declare(config.cohorts)
         impressions.learn = self.feedback.learn
-        self.events, self.events_kept = 1, 0  # its beginning; in the latest snapshot that is known of
+        self.events, self.events_kept = 1, 0  # events applied, creation included; events in the latest known snapshot
         self.answers, self.clicked, self.outcomes = 0, 0, 0
-        self.listed = 0  # items that lists of other rankers have added
+        self.listed = 0  # items added by lists of other rankers
         self.batches = PastBatches()
-        self.reported = Reported()  # lists of another ranker
+        self.reported = Reported()  # lists shown by another ranker
         self.interleaving = Interleaving()  # lists mixed of another ranker's and ours
 
     @classmethod
     def create(cls, config: Config, items: Sequence[str], known: Mapping[str, Known] = _NOTHING) -> "Board":
-        """A new board with these items; `known`: what is known of some of them."""
+        """Make a new board with these items; `known`: features of some of them."""
         described = {item: values for item, values in known.items() if values}
         fitting = config.feature_space().fitting_item
         features = {item: fitting(known.get(item, {})) for item in items} if described else items
-        state = check(config, features, together=False)  # a fold joins settings of several moments
+        state = check(config, features, together=False)  # a replay may combine settings of different times
         impressions = ImpressionBuffer(state, config.settle != 0, config.count_unanswered, config.most_open)
         board = cls(config, state, impressions)
         board.described = described
@@ -161,11 +163,11 @@ class Board:
 
     @property
     def settle(self) -> float:
-        """Seconds until answers enter the learner."""
+        """Seconds until answers are given to the learner."""
         return self.config.lifetime if self.config.settle is None else self.config.settle
 
     def _outcome(self, event: events.Outcome) -> str:
-        """Something came of a click; once the click is known it need not be known any more what was shown."""
+        """Apply an outcome of a click. Once the click is known, the impression is no longer needed."""
         book = self.learner_state.outcomes
         if book is None:
             raise Refused(409, NO_OUTCOMES)
@@ -182,7 +184,7 @@ class Board:
         return told
 
     def known_outcome(self, event: events.Answered | events.Observed) -> str | None:
-        """The outcome of an answer where it is clear already, so that the log need not grow; it changes nothing."""
+        """The outcome of an answer if it can be told without logging the event; None otherwise. Changes nothing."""
         number = self.impressions.numbers.get(event.key, 0)
         if isinstance(event, events.Observed):
             done = number and self.impressions.state[number % self.impressions.places] not in UNANSWERED
@@ -193,16 +195,19 @@ class Board:
         return None
 
     def take(self, event: AnyEvent) -> None:
-        """Apply an event of the past, whose outcome was told then; whatever else than a refusal is raised."""
+        """Apply an event during replay, ignoring refusals, which were reported when it came first.
+
+        Other errors are raised.
+        """
         with contextlib.suppress(Refused):
             self.apply(event)
 
     def apply(self, event: AnyEvent) -> str:
-        """The outcome of an event; one that is refused changes nothing but the count of events."""
+        """Apply an event and return its outcome. A refused event changes nothing but the count of events."""
         return finished(self.steps(event))
 
     def steps(self, event: AnyEvent) -> Steps:
-        """Apply an event; it stops after each part of a long one, and where work is to be done."""
+        """Apply an event in steps; it pauses after each part of a long one, and where work must be done."""
         self.events += 1
         try:
             yield from self._room()
@@ -213,7 +218,7 @@ class Board:
             raise Refused(422, str(error)) from error
 
     def _room(self) -> Iterator[Work]:
-        """Make room in a large collection for the lists that are learnt from until there is another look."""
+        """Make room in the tables of a large collection for the lists that are learnt from until the next check."""
         state = self.learner_state
         if isinstance(state, CollectionState) and state.is_large:
             items = min((_AT_ONCE + 1) * self.length, state.most_pairs // 8)
@@ -269,7 +274,7 @@ class Board:
         return "done"
 
     def _shown(self, event: events.OfVisitor) -> int:
-        """The number of an impression, a new one if it is not known; one that may have been forgotten is refused."""
+        """The number of an impression, registered if it is new. Raises Refused if it may have been forgotten."""
         number = self.impressions.numbers.get(event.key, 0)
         if number:
             return number
@@ -284,9 +289,11 @@ class Board:
         return number
 
     def show_lists(self, lists: Sequence[events.ListShown]) -> bool:
-        """Apply lists, shown one after another, at once; False, with nothing done, if one of them is unusual.
+        """Apply several lists, shown in succession, as one batch.
 
-        One busy board has many: its owner and all copies of it apply each.
+        Returns False, with no effect, if one of them is unusual.
+
+        A busy board has many, and its owner and every copy apply each of them.
         """
         state, impressions = self.learner_state, self.impressions
         sizes = {len(one.ranking) for one in lists}
@@ -316,12 +323,12 @@ class Board:
         return shown
 
     def _slots_of(self, ranking: Sequence[int]) -> Ints:
-        """A list by slots; of a collection, by places of the engine's order as they are told apart."""
+        """The ranking as slots; in a collection, as distinguishable places of the engine's order."""
         slots: Ints = np.array(ranking[: self.length], np.int64)
         return places_known(slots) if isinstance(self.learner_state, CollectionState) else slots
 
     def _note(self, event: events.OfVisitor) -> Floats:
-        """The note of a list; one that this board cannot have shown is refused."""
+        """The note of a list. Raises Refused if this board cannot have shown the list."""
         state = self.learner_state
         if isinstance(state, CollectionState):
             if event.of is None or not 0 < len(event.ranking) == len(event.of.items):
@@ -338,7 +345,7 @@ class Board:
         return note
 
     def _is_other(self, place: int, event: events.Observed) -> bool:
-        """Whether the list at a place of the buffer has other items than the one of an event."""
+        """Return whether the list at a place of the buffer has other items than the list of an event."""
         impressions, state = self.impressions, self.learner_state
         size = int(impressions.size[place])
         if isinstance(state, CollectionState):
@@ -348,7 +355,10 @@ class Board:
         return shown_slots != event.ranking[: self.length]
 
     def _observed(self, event: events.Observed) -> str:
-        """A list that another ranker showed, and its answer if there is one; a key means the same list for good."""
+        """Apply a list shown by another ranker, with its answer if there is one.
+
+        A key stands for the same list for ever.
+        """
         number = self.impressions.numbers.get(event.key, 0)
         if number:
             if self._is_other(number % self.impressions.places, event):
@@ -363,7 +373,7 @@ class Board:
 
     @property
     def length(self) -> int:
-        """Places of a list."""
+        """The number of places of a list."""
         return self.learner_state.length
 
     def _answered(self, event: events.Answered | events.Observed) -> str:
@@ -382,7 +392,7 @@ class Board:
         return outcome
 
     def check_listed(self, items: Sequence[str]) -> int:
-        """How many of these items, which lists of others bring, are new; refused if that is more than may come so."""
+        """Count the new items among those of other rankers' lists. Raises Refused if there are more than allowed."""
         new = sum(item not in self.learner_state.slots for item in items)
         most = self.config.observed_items
         if new and self.listed + new > most:
@@ -406,7 +416,7 @@ class Board:
         return "done"
 
     def _describe(self, item: str, values: Known) -> None:
-        """What is known of an item from now on; what does not fit what is declared now may after another fold."""
+        """Update the features of an item; values that do not fit the declaration now may fit after a replay."""
         if item in self.learner_state.slots and values != self.described.get(item, {}):
             self.described[item] = values
             self.ruled.describe(item, values)
@@ -430,7 +440,7 @@ class Board:
         return "done"
 
     def _past_of(self, row: events.Past, of: ShownItems) -> None:
-        """A past list of a query."""
+        """Learn from a list shown for a query before the board existed."""
         state = self.learner_state
         if not isinstance(state, CollectionState) or len(row.places) != len(of.items):
             raise Refused(422, NOT_OURS)
@@ -441,7 +451,7 @@ class Board:
         self.impressions.past_list(ranking, state.note_of(of), *answer)
 
     def _forget_query(self, event: events.QueryForgotten) -> Steps:
-        """Nothing is known of a query from here on, and its open lists teach nothing."""
+        """Forget a query; its open lists teach nothing."""
         state, forgotten = self.learner_state, False
         if isinstance(state, CollectionState):
             for query in (event.query, event.now):
@@ -453,16 +463,16 @@ class Board:
         return "done" if forgotten else "unknown"
 
     def rename_query(self, query: int, now: int) -> bool:
-        """Know a query by another id from here on, and no text of it; whether anything changed."""
+        """Change the id of a query and drop its text. Returns whether anything changed."""
         state = self.learner_state
         return isinstance(state, CollectionState) and state.rename_query(query, now, self.impressions.note)
 
     def _configured(self, changes: dict[str, Setting]) -> None:
-        """Settings that concern no past event; what changes the learner waits until the log is folded again."""
+        """Change settings that do not affect past events. Changes to learning wait for the next replay of the log."""
         check_known_here(changes)
         before, self.latest = self.latest, self.after(changes)
         if self.latest.interleave and not before.interleave:
-            self.interleaving = Interleaving()  # another experiment
+            self.interleaving = Interleaving()  # a new experiment
         self.config = config = self.latest.learning_as(self.config)
         self.compare()
         self.impressions.in_order = config.settle != 0
@@ -471,23 +481,23 @@ class Board:
         self.impressions.declare(config.cohorts)
 
     def compare(self) -> None:
-        """See whether what the log says by now is what the board is folded with."""
+        """Check whether the board was folded with the settings and labels that the log has by now; sets `stale`."""
         spoken = self.labels.spans != self.feedback.spans or self.labels.words != self.feedback.words
         self.stale = spoken or self.latest.learning() != self.config.learning() or self._outdated
 
     def outdate(self) -> None:
-        """Events that it was folded from are other ones by now: another fold is due."""
+        """Mark the board as stale because events it was folded from have been rewritten."""
         self._outdated = self.stale = True
 
     @property
     def ruled(self) -> RuledLists:
-        """Lists under rules, by what is known of items now."""
+        """Ranks under rules, with the features of items as known now."""
         if self._ruled is None or self._ruled.known is not self.described:
             self._ruled = RuledLists(self.learner_state, self.described)
         return self._ruled
 
     def rules(self, others: Rules | None = None, best: bool = False) -> Rules | None:
-        """The rules of the board and `others`, which come on top; as the `best` list keeps them, if asked for."""
+        """The rules of the board combined with `others`, those of a request; `best`: as the best list keeps them."""
         setting = self.latest.rules
         if self._standing[0] is not setting:
             made = None if setting is None else setting.made()
@@ -499,7 +509,8 @@ class Board:
         if key not in self._joined:
             if len(self._joined) >= _JOINED:
                 self._joined.clear()
-            self._joined[key] = standing, others, standing.joined(others)  # which keeps the ids
+            # holding the originals keeps their ids unique
+            self._joined[key] = standing, others, standing.joined(others)
         return self._joined[key][2] or None
 
     def rank(
@@ -510,16 +521,18 @@ class Board:
         rng: np.random.Generator,
         rules: Rules | None,
     ) -> RuledList:
-        """A list of ours, under rules if there are any; nothing is logged."""
+        """Make a list, under rules if there are any; nothing is logged."""
         if rules is not None:
             return self.ruled.rank(rules, visit, candidates, length, rng)
         return RuledList(*self.learner_state.rank(visit, candidates, length, rng), [], [])
 
     def follow(self, config: Config, labels: Labels, first: bool) -> bool:
-        """Go on as settings and labels say that the log leads to, if what was learnt fits them; whether it does.
+        """Adopt the settings and labels of the log if what was learnt so far is valid under them.
 
-        `first`: nothing is kept of what was before. Then it fits unless the learner is another one: another guard
-        begins here, and other labels hold from here on.
+        Returns whether it did.
+
+        `first`: nothing learnt before is kept. Then only another learner prevents it: another guard starts here, and
+        other labels hold from here on.
         """
         if config.learner_part() != self.config.learner_part():
             return False
@@ -533,7 +546,7 @@ class Board:
         return True
 
     def after(self, changes: dict[str, Setting]) -> Config:
-        """The settings that the log leads to with some changes; refused where they do not go together."""
+        """The latest settings with these changes. Raises Refused if they contradict one another."""
         try:
             config = self.latest.changed(changes)
         except (msgspec.ValidationError, ValueError) as error:
@@ -546,7 +559,7 @@ class Board:
         return config
 
     def keep(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The board as a header and arrays, copied, which `snapshot.pack` makes a snapshot of."""
+        """Copy the board as a header and arrays, from which `snapshot.pack` makes a snapshot."""
         extra = {
             "config": self.config.kept(),
             "latest": self.latest.kept(),
@@ -567,12 +580,12 @@ class Board:
         return header, {name: snapshot.copied(array) for name, array in arrays.items()} | others
 
     def digest(self) -> str:
-        """Sixteen digits that tell two boards apart, whatever made them."""
+        """Sixteen hexadecimal digits; boards in equal states have equal digests."""
         return snapshot.digest(*self.keep())
 
     @classmethod
     def restore(cls, content: bytes, name: str) -> "Board":
-        """The board of a snapshot."""
+        """Restore a board from a snapshot."""
         state, impressions, header, arrays = snapshot.restore(content, name, None)
         config, latest = (msgspec.convert(header[key], Config) for key in ("config", "latest"))
         board = cls(config, state, impressions)
@@ -589,7 +602,7 @@ class Board:
         return board
 
     def summary(self, name: str) -> BoardOut:
-        """What a list of boards shows of this one, which is called so."""
+        """The board as shown in the list of boards, under this name."""
         settings = msgspec.structs.asdict(self.config) | {"guards": self.config.guard_choices()}
         state, items = self.learner_state, self.learner_state.newcomers.active
         if isinstance(state, CollectionState) and self.config.collection is not None:

@@ -1,4 +1,4 @@
-"""What may name a board, and what its settings may be together."""
+"""Validation of board names, and of settings in combination."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -19,26 +19,26 @@ from ...live.ruled_list import SlotRules, check_boosts
 from .config import OF_ITEMS, CollectionSettings, Config, Known, Setting
 from .events import KIND_NAME
 
-_LIMIT = "ClickLimit"  # what the setting most_clicks stands for
-_FEW_OPEN = 1_000_000  # lists remembered, which take some 0.4 GB
+_LIMIT = "ClickLimit"  # the guard that implements the setting most_clicks
+_FEW_OPEN = 1_000_000  # open lists, about 0.4 GB
 _MOST_KINDS = 100
-_LIST_BYTES = 200  # of a list remembered, beside its places
-_memories: dict[bytes, BoardMemory] = {}  # by what decides them
-REVISIT = 0.001  # of SteadyRank on a board: docs/steadyrank-measured.md
+_LIST_BYTES = 200  # memory of an open list, besides its places
+_memories: dict[bytes, BoardMemory] = {}  # by the settings that determine them
+REVISIT = 0.001  # default of SteadyRank on a board: docs/steadyrank-measured.md
 BOARD_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 
 def check_name(name: str) -> None:
-    """Refuse what cannot name a board."""
+    """Raise Refused if this cannot be the name of a board."""
     if not re.fullmatch(BOARD_NAME, name):
         words = "a board's name has 1 to 64 of A-Z a-z 0-9 . _ -, a letter or digit first"
         raise Refused(422, f"{words}, not {name!r:.80}")
 
 
 def check(config: Config, items: Iterable[str], together: bool = True) -> LearnerState:
-    """An empty learner state, or a refusal that says what is wrong with the settings, each of them and `together`.
+    """Make an empty learner state, or raise Refused if the settings are invalid, each alone and `together`.
 
-    `items`: their names, or what is known of them by their names.
+    `items`: their names, or a mapping from names to features.
     """
     try:
         if together:
@@ -68,27 +68,30 @@ def _collection_state(config: Config, own: CollectionSettings) -> CollectionStat
 
 
 def check_rules(config: Config, state: LearnerState, known: Mapping[str, Values], learns: LearnerState) -> None:
-    """Refuse rules that lists of these items cannot keep. `known`: features of items; `learns`: by these settings."""
+    """Raise Refused if rules cannot be kept.
+
+    `known`: features of items; `learns`: an empty state with these settings.
+    """
     if config.rules is not None:
         rules = SlotRules(config.rules.made(), state, known, config.feature_space(), learns)
         rules.check(state, config.length)
 
 
 def check_learner(config: Config, learns: LearnerState) -> None:
-    """Refuse a learner under which the rules mean nothing; `learns`: by these settings."""
+    """Raise Refused if the rules cannot work with the learner; `learns`: an empty state with these settings."""
     if config.rules is not None and config.rules.boosts:
         check_boosts(learns)
 
 
 class UnknownHere(Exception):
-    """The log asks for something that this version does not have: a newer one wrote it."""
+    """The log uses something that this version does not have: a newer version wrote it."""
 
 
 def check_known_here(changes: Mapping[str, Setting]) -> None:
-    """See that this version has the settings that the log changes, and the learner and guard that it names.
+    """Raise UnknownHere if the log sets something, or names a learner or guard, that this version does not have.
 
-    Requests that ask for others are refused before they are written. To leave such a change out would be to go on
-    with a board that is another one for newer workers.
+    Requests for unknown settings are refused before they are logged. Ignoring such a change here would give a board
+    that differs from that of newer workers.
     """
     for name in changes:
         if name not in Config.__struct_fields__:
@@ -107,9 +110,9 @@ def check_known_here(changes: Mapping[str, Setting]) -> None:
 
 
 def check_memory(config: Config, items: int, most: int, capacity: int = 0) -> None:
-    """Refuse a board with so many items that needs more than so many bytes; nothing is taken for that.
+    """Raise Refused if a board with so many items would need more than `most` bytes; nothing is allocated.
 
-    `capacity`: for how many items it has room now, which doubles until there is room for all.
+    `capacity`: the number of items it has room for now, which doubles until all fit.
     """
     if config.collection is not None:
         _check_pairs(config, config.collection, most)
@@ -128,7 +131,7 @@ def check_memory(config: Config, items: int, most: int, capacity: int = 0) -> No
 
 
 def _check_pairs(config: Config, own: CollectionSettings, most: int) -> None:
-    """Refuse a collection that would need more than so many bytes by the time it remembers all that it may."""
+    """Raise Refused if a collection with full memory would need more than `most` bytes."""
     each_list = 16 * config.length + _LIST_BYTES + (2 * CLICK_BYTES if own.outcomes else 0)
     need = own.most_pairs * MOST_PAIR_BYTES + config.most_open * each_list
     if need > most:
@@ -140,7 +143,7 @@ def _check_pairs(config: Config, own: CollectionSettings, most: int) -> None:
 
 
 def check_known(config: Config, known: Mapping[str, Values]) -> dict[str, Known]:
-    """What is known of items, as the log has it; refused if a board with these settings cannot know it."""
+    """Convert features of items for the log. Raises Refused if they do not fit the declared features."""
     try:
         space = config.feature_space()
     except ValueError as error:
@@ -154,7 +157,7 @@ def check_known(config: Config, known: Mapping[str, Values]) -> dict[str, Known]
 
 
 def as_logged(values: Values | None) -> Known:
-    """Features that were checked, as the log has them: numbers as floats, without what is said not to be known."""
+    """Convert validated features for the log: numbers become floats, unknown values are dropped."""
     given = {name: value for name, value in (values or {}).items() if value is not None}
     return {name: value if isinstance(value, str) else float(value) for name, value in given.items()}
 
@@ -168,9 +171,9 @@ def chosen_guards(config: Config) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _split_guard(config: Config) -> tuple[dict[str, Any], bool]:
-    """The settings of the learner, without `reject_impossible`, and whether that asks for the guard Plausible.
+    """The settings of the learner without `reject_impossible`, and whether that asks for the guard Plausible.
 
-    Boards live long: SteadyRank tries again what it has dropped, if nothing else is asked for.
+    Boards live long, so by default SteadyRank revisits items that it has dropped.
     """
     settings = dict(config.settings)
     if config.learner != "SteadyRank":
@@ -182,7 +185,7 @@ def _split_guard(config: Config) -> tuple[dict[str, Any], bool]:
 
 
 def guards_of(config: Config) -> Guarding:
-    """The guards in front of a board's learner: what limits clicks, and those that its settings name."""
+    """All guards of a board: the limit on clicks, and those that its settings name."""
     chosen = chosen_guards(config)
     if config.most_clicks is None:
         return chosen
@@ -190,12 +193,13 @@ def guards_of(config: Config) -> Guarding:
         raise ValueError(f"{_LIMIT} is a guard already: give either it or most_clicks, and null for the other")
     limit = {} if config.most_clicks == "usual" else {"clicks": config.most_clicks}
     if [guard for guard, _ in chosen] == ["Anyone"]:
-        return [(_LIMIT, limit)] if not chosen[0][1] else chosen  # Anyone refuses settings, by their names
+        # Anyone rejects settings with an error that names them
+        return [(_LIMIT, limit)] if not chosen[0][1] else chosen
     return [(_LIMIT, limit), *chosen]
 
 
 def check_cohorts(kinds: list[str]) -> None:
-    """Refuse kinds of cohorts that a board cannot have."""
+    """Raise ValueError for invalid kinds of cohorts."""
     if len(kinds) > MOST_KINDS or len(set(kinds)) < len(kinds):
         raise ValueError(f"cohorts must be at most {MOST_KINDS} different kinds, not {kinds!r:.200}")
     for kind in kinds:

@@ -1,4 +1,4 @@
-"""What people look at of a collection: its busiest queries, what each gains over the engine, one query's items."""
+"""What people see of a collection: its busiest queries, their gain over the engine, and the items of one query."""
 
 import re
 from typing import Any, NamedTuple
@@ -17,16 +17,16 @@ from ...live.collection.re_ranker import indices_of
 from .board import Board
 from .schema import IntervalOut, Schema
 
-_DRAWS = 400  # of what items may attract, by what is known of them
+_DRAWS = 400  # draws of attractions from the posterior
 _SURE = (2.5, 97.5)  # percentiles
-MOST_ITEMS = 1_000  # of a query that are shown
+MOST_ITEMS = 1_000  # of a query on its page
 
 
 class QueryOut(Schema):
-    """A query: its id, its text where queries are kept, how often it was visited, and with a click.
+    """A query: its id, its text where texts are stored, its number of visits, and of visits with a click.
 
-    `gain`: how many more clicks a visit our list of now is worth than the engine's first places, by what is known of
-    the items that were looked at; with the interval that holds it in 95 of 100 draws of what is possible.
+    `gain`: how many more clicks per visit our present list brings than the engine's first places, by the posterior of
+    the looked-at items, with its 95 % interval.
     """
 
     id: str
@@ -37,9 +37,11 @@ class QueryOut(Schema):
 
 
 class QueryItem(Schema):
-    """An item of a query: its place in the engine's order, from 1, when it was looked at first, and in ours, null
-    where ours does not reach it; `estimate`: what it attracts, with its interval. `outcomes`: of how many of its
-    clicks something came, and `value`, what all of that is worth, where the collection takes outcomes."""
+    """An item of a query: its places in the engine's order when first looked at, and in ours (from 1).
+
+    `ours` is null below the end of our list. `estimate`: the attraction, with its interval. `outcomes`: how many of
+    its clicks had an outcome, and `value`: the total value of these, in collections that take outcomes.
+    """
 
     item: str
     engine: int
@@ -54,15 +56,15 @@ class QueryItem(Schema):
 
 
 class QueryPage(QueryOut):
-    """A query with its items that were looked at, in our order, 1,000 at most."""
+    """A query with its looked-at items in our order, 1,000 at most."""
 
     items: list[QueryItem]
 
 
 class SurgeOut(Schema):
-    """An item of a query that was suddenly clicked far more: `clicks` in its latest `looks` of round `noticed`.
+    """An item of a query that suddenly got far more clicks: `clicks` in its latest `looks`, up to round `noticed`.
 
-    `before`: what it attracted until then. `id`, `query`: as of a query.
+    `before`: its attraction until then. `id`, `query`: as of a query.
     """
 
     id: str
@@ -75,7 +77,7 @@ class SurgeOut(Schema):
 
 
 class AlarmOut(Schema):
-    """Surges soon after one another, from round `first` to round `latest`, in so many `queries`, oldest first."""
+    """Surges close to one another, from round `first` to round `latest`, in so many `queries`, oldest first."""
 
     number: int
     first: int
@@ -85,19 +87,19 @@ class AlarmOut(Schema):
 
 
 class _Items(NamedTuple):
-    """The items of a query that were looked at, and stand-ins for others in the engine's first places: item -1."""
+    """The looked-at items of a query, and placeholders (item -1) for other items in the engine's first places."""
 
     item: Ints
     place: Ints  # in the engine's order, from 0
     looks: Floats
     clicks: Floats
-    hits: Floats  # of the posterior, those that the prior stands for among them
-    total: Floats  # likewise of looks
-    order: Ints  # ours, by rows of this
+    hits: Floats  # of the posterior, the prior's pseudo-clicks included
+    total: Floats  # of the posterior, the prior's pseudo-looks included
+    order: Ints  # our ranking, as rows of this table
 
 
 def state_of(board: Board) -> CollectionState:
-    """What a collection has learnt."""
+    """The learner state of a collection. Raises Refused for other boards."""
     state = board.learner_state
     if not isinstance(state, CollectionState):
         raise Refused(404, "a board with items of its own has no queries")
@@ -105,14 +107,14 @@ def state_of(board: Board) -> CollectionState:
 
 
 def query_id(shown: str) -> int:
-    """A query's id as it is shown."""
+    """Parse the id of a query. Raises Refused if it is malformed."""
     if not re.fullmatch("[0-9a-f]{14}", shown):
         raise Refused(422, f"a query's id has 14 hexadecimal digits, not {shown!r:.80}")
     return int(shown, 16)
 
 
 def copy_busiest(board: Board, limit: int) -> CollectionState:
-    """What is known of the queries with the most visits, the busiest first. A pass over all pairs."""
+    """Copy the state of the `limit` queries with the most visits, the busiest first. Scans all pairs."""
     state = state_of(board)
     visits = state.learner.queries.visits[: state.n_queries]
     rows = np.arange(visits.size)
@@ -124,7 +126,7 @@ def copy_busiest(board: Board, limit: int) -> CollectionState:
 
 
 def copy_query(board: Board, query: int) -> CollectionState:
-    """What is known of one query. A pass over all pairs."""
+    """Copy the state of one query. Scans all pairs."""
     state = state_of(board)
     row = int(find_row(state.learner.queries.ids, query))
     if row == NOT_THERE:
@@ -133,7 +135,7 @@ def copy_query(board: Board, query: int) -> CollectionState:
 
 
 def list_queries(state: CollectionState) -> list[QueryOut]:
-    """All queries of a copy."""
+    """Summarize all queries of a copy."""
     return [QueryOut(**_head(state, row, items)) for row, items in enumerate(_items_of(state))]
 
 
@@ -143,7 +145,7 @@ def list_alarms(board: Board, most: int) -> list[AlarmOut]:
 
 
 def alarm_out(alarm: Alarm) -> AlarmOut:
-    """An alarm, to be shown."""
+    """Convert an alarm for output."""
     surges = [SurgeOut(**surge._asdict()) for surge in alarm.surges]
     return AlarmOut(alarm.number, alarm.first, alarm.latest, len(alarm.queries), surges)
 
@@ -172,7 +174,7 @@ def known_query(state: CollectionState) -> QueryPage:
 
 
 def came_of(state: CollectionState, query: int, item: int) -> dict[str, Any]:
-    """What came of the clicks on an item of a query, where that is reported."""
+    """The outcomes of clicks on an item of a query; empty where outcomes are not reported."""
     came = state.brought.get((query, item), NOTHING_CAME)
     return {} if state.outcomes is None else {"outcomes": came.clicks, "value": came.value}
 
@@ -203,7 +205,7 @@ def _of_slots(state: CollectionState, row: int, slots: Ints) -> _Items:
     pairs, prior = ranker.pairs, ranker.prior
     place = pairs.place[slots].astype(np.int64)
     place = np.where(place >= 0, place, -1 - place)
-    missing = np.setdiff1d(np.arange(length), place)  # nobody has looked there
+    missing = np.setdiff1d(np.arange(length), place)  # places never looked at
     item = np.concatenate([pairs.item[slots], np.full(missing.size, -1)])
     place = np.concatenate([place, missing])
     looks = np.concatenate([pairs.looks[slots].astype(np.float64), np.zeros(missing.size)])
@@ -216,9 +218,10 @@ def _of_slots(state: CollectionState, row: int, slots: Ints) -> _Items:
 
 
 def _gain(state: CollectionState, items: _Items) -> IntervalOut:
-    """What our list of now is worth beyond the engine's first places, where the latest known item of each stands."""
+    """What our present list is worth beyond the engine's first places, each with the latest known item there."""
     length, rng = state.length, np.random.default_rng(0)
-    by_looks = np.lexsort((items.looks, items.place))  # of several that stood at a place, the one looked at most
+    # of several items that stood at a place, the one with the most looks
+    by_looks = np.lexsort((items.looks, items.place))
     last = np.append(items.place[by_looks][1:] != items.place[by_looks][:-1], True)
     engine = by_looks[last][:length]
     ours = items.order[:length]
@@ -230,7 +233,7 @@ def _gain(state: CollectionState, items: _Items) -> IntervalOut:
 
 
 def _worth(state: CollectionState, attraction: Floats) -> Floats:
-    """Of lists, [n, places]: the chance of a click where people look until they click; with attention, the clicks."""
+    """[n] the worth of lists, [n, places]: the chance of a click; with attention, the expected clicks."""
     attention = state.learner.attention[: attraction.shape[1]]
     if (state.learner.attention >= 1.0).all():
         worth: Floats = 1.0 - np.prod(1.0 - attraction, axis=1)

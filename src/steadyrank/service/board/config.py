@@ -1,4 +1,4 @@
-"""How a board ranks and learns: its settings, and what each of them may be."""
+"""The settings of a board, with their types, ranges and defaults."""
 
 import typing
 import zlib
@@ -14,44 +14,45 @@ from ...live.outcomes import Goal
 from ...live.rules import Rules
 
 Setting: TypeAlias = bool | int | float | str | dict[str, Any] | list[Any] | None
-Known: TypeAlias = dict[str, float | str | None]  # features by name; None: it is not known
+Known: TypeAlias = dict[str, float | str | None]  # features by name; None: unknown
 MOST_LIFETIME = 30 * 86_400  # seconds
-_MOST_PLACES = 10_000_000  # of all lists that a board remembers
-_Minutely: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]  # of one client
+_MOST_PLACES = 10_000_000  # in all open lists of a board together
+_Minutely: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]  # per client
 OwnSettings: TypeAlias = dict[str, bool | int | float | str]  # of a learner or a guard
 
 
 class FeatureKinds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Features of items and of visits by name: each by its lowest and its highest number, or by its categories."""
+    """Features of items and of visits by name, each as a list: lowest and highest number, or the categories."""
 
     items: dict[str, list[float | str]] = {}
     visits: dict[str, list[float | str]] = {}
 
 
 class GuardChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A guard by its name, and its settings."""
+    """A guard by name, with its settings."""
 
     guard: str
     settings: OwnSettings = {}
 
 
 class CollectionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a board ranks by that is a collection: the order of an engine, for any number of queries."""
+    """Settings of a collection: a board that re-ranks an engine's results for any number of queries."""
 
-    explore: Annotated[float, Meta(ge=0, le=1e6)] = 3.0  # visits of a query that are expected, for each that it had
-    # of an item of a query, from which on it forgets older ones
+    # expected future visits of a query, per visit that it has had
+    explore: Annotated[float, Meta(ge=0, le=1e6)] = 3.0
+    # of an item in a query, after which older looks are forgotten
     memory: Annotated[float, Meta(ge=64, le=1e9, description="looks")] = 300.0
-    # the chance that each place is looked at; None: all that an answer speaks of was
+    # the chance that each place is looked at; None: every examined place was
     attention: list[float] | None = None
-    fold: bool = True  # queries that differ in case, width and white space alone are one
-    keep_queries: bool = False  # as text
-    # of a query and an item, remembered; the queries with the fewest visits leave first
+    fold: bool = True  # treat queries that differ only in case, width or white space as one
+    keep_queries: bool = False  # store the text of queries
+    # pairs of query and item kept in memory; the queries with the fewest visits are evicted first
     most_pairs: Annotated[int, Meta(ge=FEWEST_PAIRS, le=MOST_PAIRS)] = 4_000_000
-    outcomes: bool = False  # it is reported what comes of clicks
+    outcomes: bool = False  # outcomes of clicks are reported
 
 
 class GroupRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """At most so many of some items in a list; with `by`, of each category of a feature of items."""
+    """At most `most` of the given items in a list; with `by`: of each category of an item feature."""
 
     most: int
     items: list[str] = []
@@ -59,7 +60,7 @@ class GroupRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class IncludeRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """At least so many of some items in a list; with `by`, of each category; with `new`, of those that are new."""
+    """At least `least` of the given items in a list; with `by`: of each category; with `new`: of the new items."""
 
     least: int = 1
     items: list[str] = []
@@ -68,7 +69,10 @@ class IncludeRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class RulesSetting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Rules that lists keep (docs/rules.md): items with their places from 1, and with factors; sets by a name."""
+    """Rules that every list must keep (docs/rules.md).
+
+    Pins map items to places from 1, boosts map items to factors, and groups and includes have names.
+    """
 
     pins: dict[str, int] = {}
     exclude: list[str] = []
@@ -78,13 +82,13 @@ class RulesSetting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     when_impossible: Literal["refuse", "best"] = "refuse"
 
     def made(self) -> Rules:
-        """The rules, checked."""
+        """The rules, validated."""
         return Rules(**msgspec.to_builtins(self))
 
 
-_FIXED = ("fold", "keep_queries")  # what a query is called by cannot change
-# what decides how the learner learns, and what of the log it hears. Boards that do not set what came later have to be
-# what they were without it
+_FIXED = ("fold", "keep_queries")  # they decide how queries are identified, so they cannot change
+# settings that decide how the learner learns, and which events it hears. Boards that leave the later ones at their
+# defaults must behave, and hash, as before these existed
 _LEARNER, _LEARNER_LATER = (
     ("length", "learner", "settings", "seed", "new_share"),
     ("features", "segments", "collection", "goal"),
@@ -100,17 +104,17 @@ OF_ITEMS = (
     "segments",
     "goal",
     "rules",
-)  # of boards with items alone
+)  # only of boards with items of their own
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The settings of a board. Ranges are checked where settings come in from outside: by msgspec."""
+    """The settings of a board. msgspec checks the ranges where settings enter from outside."""
 
     length: Annotated[int, Meta(ge=1, le=1_000)] = 10
     learner: str = "SteadyRank"
     settings: OwnSettings = {}
-    goal: Goal = "click"  # what lists are made for: clicks, or the value of what comes of them
-    # after a list was shown, in which it can be reported what came of its clicks
+    goal: Goal = "click"  # what lists maximize: clicks, or the value of their outcomes
+    # after a list was shown, during which outcomes of its clicks can be reported
     outcome_days: Annotated[float, Meta(gt=0, le=365, description="days")] = 30.0
     seed: Annotated[int, Meta(ge=0, le=2**40)] = 0
     new_share: Annotated[float, Meta(ge=0, le=1)] = 0.2
@@ -119,37 +123,38 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     settle: Annotated[float, Meta(ge=0, le=MOST_LIFETIME, description="seconds")] | None = None
     count_unanswered: bool = True
     most_open: Annotated[int, Meta(ge=1, le=_MOST_PLACES)] = 100_000
-    public_feedback: bool = True  # a signed impression id is enough to answer it
-    bind_client: bool = False  # who answers has to name the client that a list was given to
-    client_minute: _Minutely = 60  # answers of one client and minute
-    client_lists: _Minutely = 120  # lists given to one client in a minute
-    # answers to lists without a client, of all together and minute
+    public_feedback: bool = True  # a signed impression id suffices to answer it
+    bind_client: bool = False  # the sender of an answer must name the client that got the list
+    client_minute: _Minutely = 60  # answers per client and minute
+    client_lists: _Minutely = 120  # lists per client and minute
+    # answers to lists without a client, in total per minute
     anonymous_minute: Annotated[int, Meta(ge=1, le=100_000_000)] = 60_000
-    # after which it is no longer known which number a client has
+    # after which the number of a client is forgotten
     client_days: Annotated[float, Meta(gt=0, le=3_650)] = 1.0
-    guard: str = "ClientTrust"  # whose feedback reaches the learner
+    guard: str = "ClientTrust"  # decides whose feedback reaches the learner
     guard_settings: OwnSettings = {}
-    guards: list[GuardChoice] | None = None  # two or more, of which `guard` is the last; None: that one alone
-    # of one answer that is learnt from; None: any number
+    guards: list[GuardChoice] | None = None  # two or more, the last of which is `guard`; None: only `guard`
+    # in one answer that is learnt from; None: no limit
     most_clicks: Annotated[int, Meta(ge=1, le=1_000, description="clicks")] | Literal["usual"] | None = None
-    cohorts: list[str] | None = None  # kinds that lists may be asked for with; None: the first ones that are
-    shadow: bool = False  # the guard judges, and all are heard
+    # kinds of cohort that requests may name; None: the first kinds that requests name
+    cohorts: list[str] | None = None
+    shadow: bool = False  # the guard judges but blocks nothing
     observed_items: Annotated[int, Meta(ge=0, le=1_000_000)] = 10_000  # that lists of other rankers may add
-    interleave: bool = False  # lists may be mixed of the caller's own and ours
-    # share of mixed lists that may be those of undetected bots without changing a verdict
+    interleave: bool = False  # lists may interleave the caller's own list with ours
+    # share of mixed lists that undetected bots may have without changing a verdict
     interleave_bots: Annotated[float, Meta(ge=0, le=0.9)] = 0.15
-    features: FeatureKinds | None = None  # what may be known of items and visits; None: nothing
+    features: FeatureKinds | None = None  # features of items and visits; None: no features
     segments: list[str] | None = None  # of the visits, each with a list of its own; None: one list for all
     collection: CollectionSettings | None = None  # of a collection; None: a board with items of its own
-    rules: RulesSetting | None = None  # that every list keeps
+    rules: RulesSetting | None = None  # that every list must keep
 
     def kept(self) -> dict[str, Any]:
-        """The settings as a snapshot has them: those that came later only where they are set, as before they did."""
+        """The settings as stored in a snapshot; later settings only where set, so that old snapshots stay equal."""
         settings: dict[str, Any] = msgspec.to_builtins(self)
         return {name: value for name, value in settings.items() if name not in _LATER or self._is_set(name)}
 
     def feature_space(self) -> FeatureSpace:
-        """How features become the numbers of a learner; refuses what cannot be declared."""
+        """How features become the learner's numbers. Raises ValueError if the declaration is invalid."""
         space = NO_FEATURES if self.features is None else FeatureSpace(self.features.items, self.features.visits)
         if space.segments:
             names = ", ".join(space.segments)
@@ -160,24 +165,24 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return bool(getattr(self, name) != getattr(_DEFAULT, name))
 
     def _encoded(self, names: Sequence[str], later: Sequence[str]) -> bytes:
-        """What some settings are, and others that came later, where they are set. 1 and 1.0 differ."""
+        """Encode the settings `names`, and those of `later` that are set, as JSON. 1 and 1.0 differ."""
         names = [*names, *filter(self._is_set, later)]
         return msgspec.json.encode([getattr(self, name) for name in names], order="sorted")
 
     def learner_part(self) -> bytes:
-        """What decides how the learner learns from what it is told."""
+        """The settings that decide how the learner learns from its feedback, encoded."""
         return self._encoded(_LEARNER, _LEARNER_LATER)
 
     def learning(self) -> bytes:
-        """What decides how the log is learnt from: a change of it folds the log again."""
+        """The settings that decide how the log is learnt from, encoded: if they change, the log is replayed."""
         return self.learner_part() + self._encoded(_GUARDS, _GUARDS_LATER)
 
     def generation(self) -> int:
-        """32 bits that tell learners apart: the note that one wrote means nothing to another."""
+        """A 32-bit id of the learner: the note of a list is only meaningful to the learner that wrote it."""
         return zlib.crc32(self.learner_part())
 
     def changed(self, changes: dict[str, Setting]) -> "Config":
-        """These settings with some of them changed. What says which guards there are says all of it."""
+        """A copy with these changes. The settings that choose the guards are checked for contradictions."""
         short = [name for name in ("guard", "guard_settings") if name in changes]
         if changes.get("guards") is not None and short:
             raise ValueError(f"guards names each guard with its settings: give it without {' and '.join(short)}")
@@ -195,7 +200,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return config
 
     def _collection_with(self, changes: Any) -> dict[str, Any]:
-        """What makes this board a collection, with some of it changed."""
+        """The collection settings with these changes. Raises ValueError if they cannot change."""
         if self.collection is None or not isinstance(changes, dict):
             raise ValueError("a board with items cannot become a collection, nor a collection such a board")
         before: dict[str, Any] = msgspec.to_builtins(self.collection)
@@ -205,7 +210,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return {**before, **changes}
 
     def _guarded(self, guards: list[GuardChoice]) -> "Config":
-        """These settings with several guards, or one, which `guard` is then as well; none is refused."""
+        """A copy with these guards; `guard` becomes the last of them. Raises ValueError for an empty list."""
         if not guards:
             raise ValueError("guards must name at least one guard, or be null; the guard Anyone hears everybody")
         several = guards if len(guards) > 1 else None
@@ -214,16 +219,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         )
 
     def guard_choices(self) -> list[GuardChoice]:
-        """Every guard that was chosen, one or several."""
+        """All chosen guards, one or several."""
         return [GuardChoice(self.guard, self.guard_settings)] if self.guards is None else self.guards
 
     def learning_as(self, other: "Config") -> "Config":
-        """These settings, but learning as others do."""
+        """A copy that learns as `other` does."""
         names = _LEARNER + _LEARNER_LATER + _GUARDS + _GUARDS_LATER
         return msgspec.structs.replace(self, **{name: getattr(other, name) for name in names})
 
     def check_together(self) -> None:
-        """Refuse settings of which each may be, but not with the others."""
+        """Raise ValueError if the settings contradict one another."""
         if self.settle is not None and not 0 <= self.settle <= self.lifetime:
             raise ValueError(f"settle must be from 0 to the lifetime, {self.lifetime:g}, not {self.settle!r}")
         if self.most_open * self.length > _MOST_PLACES:
@@ -241,16 +246,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ValueError("reject_impossible among the settings stands for the guard Plausible: name it in guards")
 
 
-NEW_BOARD = Config(most_clicks="usual")  # of a board that is made now; the logs of earlier ones do not limit clicks
+NEW_BOARD = Config(most_clicks="usual")  # the default for new boards; logs of earlier ones do not limit clicks
 _NEW_COLLECTION = Config(most_clicks="usual", collection=CollectionSettings())
 _DEFAULT = Config()
-# what each setting may be
+# the type and range of each setting
 _HINTS = typing.get_type_hints(Config, include_extras=True)
 COLLECTION_HINTS = typing.get_type_hints(CollectionSettings, include_extras=True)
 
 
 def new_collection(changes: dict[str, Any]) -> Config:
-    """The settings of a new collection; refused where they contradict one another."""
+    """The settings of a new collection. Raises ValueError where they contradict one another."""
     own = msgspec.convert(changes.get("collection", {}), CollectionSettings)
     others = {name: value for name, value in changes.items() if name != "collection"}
     return msgspec.structs.replace(_NEW_COLLECTION, collection=own).changed(others)
@@ -259,9 +264,9 @@ def new_collection(changes: dict[str, Any]) -> Config:
 def with_settings(
     base: type[msgspec.Struct], optional: bool = False, without: Collection[str] = ("collection",), **others: Any
 ) -> Any:
-    """A struct with the fields of `base` and then one for each setting; with `optional`, each may be left out.
+    """Define a struct with the fields of `base` and one for each setting; `optional`: all settings may be missing.
 
-    `without`: settings that it does not have; `others`: what some may be there instead, or are beside them.
+    `without`: settings to leave out; `others`: types that replace those of settings, or fields to add.
     """
     fields: list[Any] = [(name, hint) for name, hint in (_HINTS | others).items() if name not in without]
     if optional:
@@ -270,7 +275,7 @@ def with_settings(
 
 
 def out_of_range(name: str, value: Any) -> str:
-    """What is wrong with the value of a setting that is outside of its range."""
+    """An error message for a setting whose value is out of range."""
     return f"{name} must be {(RANGES | COLLECTION_RANGES)[name]}, not {value!r:.80}"
 
 
@@ -288,6 +293,6 @@ def _words(meta: Meta) -> str:
     return f"from {meta.ge} to {meta.le}{unit}"
 
 
-# of each setting that has one, in words
+# the ranges of settings, in words
 RANGES = {name: _words(meta) for name, hint in _HINTS.items() for meta in _metas(hint)}
 COLLECTION_RANGES = {name: _words(meta) for name, hint in COLLECTION_HINTS.items() for meta in _metas(hint)}

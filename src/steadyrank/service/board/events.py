@@ -1,10 +1,10 @@
-"""What a board's log holds. Each event is stored as MessagePack: its kind, then its fields in the order below.
+"""The events of a board's log. Each is stored as MessagePack: its kind, then its fields in the order below.
 
-Fields that are not known are refused, not left out: a newer version wrote them, and to this one the event would mean
-something else. A field is added at the end, with a default, and with a higher `FORMAT` of `storage/tables.py`.
+Unknown fields are refused rather than ignored: a newer version wrote them, and the event would mean something else
+here. New fields go at the end, with a default, and raise `FORMAT` of `storage/tables.py`.
 
-Every event can come twice, or come when it has no effect any more, without harm: a write whose outcome is unknown is
-simply written again.
+Every event is idempotent, and harmless if it comes too late to have an effect: a write whose outcome is unknown is
+simply repeated.
 """
 
 import struct
@@ -21,25 +21,25 @@ KIND_NAME = "[A-Za-z0-9_-]{1,32}"  # of cohorts
 
 
 class Created(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="created"):
-    """The board begins."""
+    """The board is created."""
 
     config: Config
     items: list[str]
-    features: dict[str, Known] = {}  # what is known of items, by their names
+    features: dict[str, Known] = {}  # features of items by item name
 
 
 class Configured(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="configured"):
-    """Some settings are others from here on; where that changes what is learnt, the log is folded again."""
+    """Settings change from here on; if they change what is learnt, the log is replayed."""
 
     changes: dict[str, Setting]
 
 
 class Deleted(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="deleted"):
-    """The board ends."""
+    """The board is deleted."""
 
 
 class Mixed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """What a list was mixed of, from the top, and which of its places are whose (`comparison.interleaving`)."""
+    """The two rankings a list was mixed of, and the team of each of its places (`comparison.interleaving`)."""
 
     teams: list[int]
     ours: list[int]
@@ -47,46 +47,49 @@ class Mixed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=
 
 
 class _OfList(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """What was shown. `base`: the latest impression that the worker knew of; `ranking`: slots of items."""
+    """A list. `base`: the latest impression that the worker knew of; `ranking`: slots of items."""
 
     key: int
     round: int
     base: int
     generation: int
     ranking: list[int]
-    note: list[tuple[int, float]]  # the places that are not 0
+    note: list[tuple[int, float]]  # the entries that are not 0, with their places
 
 
 class ListShown(_OfList, frozen=True, tag="shown"):
-    """A list was shown. `time`: when, in seconds since 1970, for people to see; 0 in old logs."""
+    """A list was shown. `time`: when, in seconds since 1970, only for display; 0 in old logs."""
 
     time: float = 0.0
-    client: int = ANYONE  # the number that the store gave to whom it was shown
-    cohorts: dict[str, int] = {}  # by kind, the number that the store gave to the cohort that the client is in
-    mixed: Mixed | None = None  # of another ranker's list and ours; None: it is ours
-    features: Known = {}  # what was known of the visit
+    client: int = ANYONE  # the number that the store assigned to the client
+    cohorts: dict[str, int] = {}  # by kind, the number that the store assigned to the cohort of the client
+    mixed: Mixed | None = None  # of another ranker's list and ours; None: the list is ours
+    features: Known = {}  # features of the visit
     of: ShownItems | None = None  # in a collection, where `ranking` has places of the engine's order
-    placed: list[int] = []  # whose each place is, as in `live/ruled_list.py`; empty: all are the learner's own
+    placed: list[int] = []  # who chose each place, as in `live/ruled_list.py`; empty: the learner chose all
 
 
 class Answered(_OfList, frozen=True, tag="answered"):
-    """An impression was answered; it says again what was shown, since `ListShown` is written without waiting."""
+    """An impression was answered. It repeats the list, since `ListShown` is written asynchronously."""
 
     clicks: list[int]  # positions from 0
     examined: int
-    time: float = 0.0  # when it was shown
+    time: float = 0.0  # when the list was shown
     client: int = ANYONE
     cohorts: dict[str, int] = {}
-    teams: list[int] = []  # of a mixed list, which of its places are whose
-    features: Known = {}  # what was known of the visit, unless `ListShown` came before
+    teams: list[int] = []  # of a mixed list: the team of each place
+    features: Known = {}  # features of the visit, unless a `ListShown` precedes
     of: ShownItems | None = None  # in a collection, likewise
 
 
 class Withheld(_OfList, frozen=True, tag="withheld"):
-    """An answer to an impression was refused, since its client had sent too many. It can still be answered; if it is
-    not, it is not taken for one that nobody clicked. It says again what was shown, as `Answered` does."""
+    """An answer was refused because its client had sent too many.
 
-    time: float = 0.0  # when it was shown
+    The impression can still be answered; if it never is, it does not count as seen without a click. It repeats the
+    list, as `Answered` does.
+    """
+
+    time: float = 0.0  # when the list was shown
     client: int = ANYONE
     cohorts: dict[str, int] = {}
     features: Known = {}
@@ -94,11 +97,11 @@ class Withheld(_OfList, frozen=True, tag="withheld"):
 
 
 class Outcome(_OfList, frozen=True, tag="outcome"):
-    """Something came of a click. It says again what was shown, as `Answered` does: either may come first."""
+    """A click had an outcome. It repeats the list, as `Answered` does, since either may come first."""
 
     slot: int  # of the item
-    number: int  # made of the id that the caller gave
-    amount: float  # what it is worth; less than 0 for a return
+    number: int  # derived from the caller's id
+    amount: float  # its value; negative for a return
     time: float = 0.0  # when the list was shown
     client: int = ANYONE
     cohorts: dict[str, int] = {}
@@ -107,13 +110,13 @@ class Outcome(_OfList, frozen=True, tag="outcome"):
 
 
 class Observed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="observed"):
-    """Another ranker showed a list, and what is known of its clicks. `key`: made of the id that the caller gave.
+    """Another ranker showed a list; with its clicks, if known. `key`: derived from the caller's id.
 
-    `ours`: what this board would have shown to the same visitor, by what it knew then. Nothing is learnt from that or
-    from the chances below: they are for comparing the two rankers.
+    `ours`: the list that this board would have shown to the same visitor at that time. Neither it nor the chances
+    below are learnt from: they serve to compare the two rankers.
     """
 
-    generation: ClassVar[int] = 0  # no learner of ours has made it
+    generation: ClassVar[int] = 0  # our learner did not make it
     note: ClassVar[list[tuple[int, float]]] = []
 
     key: int
@@ -122,26 +125,26 @@ class Observed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fiel
     ranking: list[int]
     clicks: list[int] | None  # positions from 0; None: not answered yet
     examined: int
-    time: float  # when it was shown
+    time: float  # when the list was shown
     ours: list[int] = []
-    propensities: list[float] = []  # of the item at each place, given those above it; empty: not known
-    marginals: list[float] = []  # of the item at each place, whatever is above it; empty: not known
+    propensities: list[float] = []  # of the item at each place, given those above it; empty: unknown
+    marginals: list[float] = []  # of the item at each place, whatever is above it; empty: unknown
     client: int = ANYONE
     cohorts: dict[str, int] = {}
     features: Known = {}
-    stream: str = ""  # which one it came from, and its partition; empty: from none
-    offset: int = 0  # where in it
-    of: ShownItems | None = None  # in a collection; `ours` are ids of items then
+    stream: str = ""  # the stream and its partition; empty: not from a stream
+    offset: int = 0  # in the partition
+    of: ShownItems | None = None  # in a collection, where `ours` has ids of items
 
 
 class Forgotten(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="forgotten"):
-    """From here on these numbers of clients mean nobody: if one of them comes again, it gets a new number."""
+    """These numbers of clients are void from here on: if one of the clients comes again, it gets a new number."""
 
     clients: list[int]
 
 
 class Settled(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="settled"):
-    """Time enough has passed for answers to impressions up to this number."""
+    """The settling time of impressions up to this number is over: their answers are learnt from."""
 
     upto: int
 
@@ -156,51 +159,52 @@ class Added(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=
     """Items are added, or reinstated."""
 
     items: list[str]
-    features: dict[str, Known] = {}  # what is known from here on of some of them
-    by_lists: bool = False  # lists of another ranker brought them: these are counted, and refused beyond a number
+    features: dict[str, Known] = {}  # new features of some of them
+    by_lists: bool = False  # added by lists of another ranker, which may add only a limited number
 
 
 class Described(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="described"):
-    """What is known of items from here on, of each all of it, by their names."""
+    """New features of items, by item name; each replaces all former features of its item."""
 
     features: dict[str, Known]
 
 
 class Retired(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="retired"):
-    """An item is shown no longer, nor are others."""
+    """One or more items are retired: no longer shown."""
 
     item: str
     others: list[str] = []
 
 
 class Past(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """A list shown before the board began: items from the top, positions clicked from 0, how many were looked at."""
+    """A list shown before the board existed: items from the top, positions clicked from 0, places examined."""
 
     items: list[str]
     clicks: list[int]
     examined: int
-    features: Known = {}  # what was known of the visit
+    features: Known = {}  # features of the visit
     of: ShownItems | None = None  # in a collection, in place of `items`
     places: list[int] = []  # in a collection, of the engine's order
-    value: float = 0.0  # of what came of the one click
+    value: float = 0.0  # of the outcome of the only click
 
 
 class History(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="history"):
-    """Clicks from before the board began, a part of them; a `batch` that came before has no effect.
+    """A part of a batch of clicks from before the board existed; a part that came before has no effect.
 
-    `batch`: the name of the batch and the number of its first row here, such as june#1000. Under a name that came
-    before with other rows, or as part of a batch of another size, they are refused.
+    `batch`: the name of the batch and the number of its first row here, such as june#1000. The part is refused if its
+    name came before with other rows, or with another size of the batch.
     """
 
     rows: list[Past]
     batch: str
-    total: int = 0  # rows of the whole batch; 0 in logs from before it was told
+    total: int = 0  # rows of the whole batch; 0 in old logs
 
 
 class Labelled(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="labelled"):
-    """A label for the feedback of some rounds, fraud or honest; a `key` that came before has no effect.
+    """A label, fraud or honest, for the feedback of some rounds; a `key` that came before has no effect.
 
-    With a `client`, for that of one, or of the cohort with this number, in all rounds; `kind`: which kind of cohort.
+    With a `client`: for all feedback of this client, or of the cohort with this number; `kind`: the kind of the
+    cohort.
     """
 
     key: int
@@ -212,15 +216,16 @@ class Labelled(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fiel
 
 
 class Unlabelled(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="unlabelled"):
-    """A label is taken back, by its number."""
+    """A label is removed, by its number."""
 
     number: int
 
 
 class QueryForgotten(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="query"):
-    """A collection knows nothing of a query from here on, by its id, nor of another id that stands for it now.
+    """A collection forgets a query, by its id, and the random id that replaces it.
 
-    Then every earlier event of the query is written anew with the other id, which means nothing, and so is this one.
+    Afterwards every earlier event of the query, and this one, is rewritten with the replacement id, which means
+    nothing.
     """
 
     query: int
@@ -228,7 +233,7 @@ class QueryForgotten(msgspec.Struct, array_like=True, frozen=True, forbid_unknow
 
 
 class Resealed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="resealed"):
-    """Another secret, which the store has, signs impression ids from here on; nothing else changes."""
+    """Another secret, kept in the store, signs impression ids from here on; nothing else changes."""
 
 
 OfVisitor: TypeAlias = ListShown | Answered | Withheld | Outcome | Observed
@@ -238,32 +243,32 @@ AnyEvent: TypeAlias = Created | Configured | Deleted | OfVisitor | Forgotten | S
 
 _encode_into = msgspec.msgpack.Encoder().encode_into
 _decoder, _list_decoder = msgspec.msgpack.Decoder(AnyEvent), msgspec.msgpack.Decoder(list[AnyEvent])
-_LIST = struct.Struct(">BI")  # how MessagePack begins a list: a mark, and how long it is
+_LIST = struct.Struct(">BI")  # the header of a MessagePack array: type and length
 _RECONFIGURING = tuple(msgspec.msgpack.encode(tag) for tag in ("configured", "labelled", "unlabelled"))
 _FORGETTING = msgspec.msgpack.encode("query")
 
 
 def encode(event: AnyEvent) -> bytes:
-    """An event as the log has it. `Encoder.encode` of msgspec 0.22 ends the process where memory runs out."""
+    """Encode an event for the log. `Encoder.encode` of msgspec 0.22 crashes the process when memory runs out."""
     buffer = bytearray()
     _encode_into(event, buffer)
     return bytes(buffer)
 
 
 def decode(body: bytes) -> AnyEvent:
-    """The event that `encode` wrote."""
+    """Decode the output of `encode`."""
     event: AnyEvent = _decoder.decode(body)
     return event
 
 
 def decode_all(bodies: Sequence[bytes]) -> list[AnyEvent]:
-    """`decode` of each, in less time."""
+    """Decode many events, faster than one by one."""
     some: list[AnyEvent] = _list_decoder.decode(_LIST.pack(0xDD, len(bodies)) + b"".join(bodies))
     return some
 
 
 def of_sender(event: AnyEvent, numbers: tuple[int, ...]) -> AnyEvent:
-    """A list or its answer, taken or refused, with the number of its client and those of its cohorts in order."""
+    """Set the numbers of the client and its cohorts (in their order) in a list or an answer."""
     assert isinstance(event, OfVisitor)
     client, *others = numbers
     pairs = zip(event.cohorts, others, strict=True)
@@ -272,15 +277,15 @@ def of_sender(event: AnyEvent, numbers: tuple[int, ...]) -> AnyEvent:
 
 
 def forgotten(numbers: list[int]) -> bytes:
-    """The event that says that these numbers of clients mean nobody, as it is stored."""
+    """An encoded `Forgotten` event for these numbers of clients."""
     return encode(Forgotten(numbers))
 
 
 def reconfigures(body: bytes) -> bool:
-    """Whether an event, as it is stored, may change how the events before it are learnt from."""
-    return body.startswith(_RECONFIGURING, 1)  # after the byte that begins the list of fields
+    """Return whether an encoded event may change how earlier events are learnt from."""
+    return body.startswith(_RECONFIGURING, 1)  # after the byte that begins the array of fields
 
 
 def forgets_query(body: bytes) -> bool:
-    """Whether an event, as it is stored, says that a query was forgotten."""
+    """Return whether an encoded event forgets a query."""
     return body.startswith(_FORGETTING, 1)

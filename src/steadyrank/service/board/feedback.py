@@ -1,4 +1,4 @@
-"""What of the feedback enters a board's learner: by labels; lists of another ranker and past clicks once each."""
+"""What feedback reaches a board's learner: according to labels, and each reported list or past batch only once."""
 
 import hashlib
 import math
@@ -16,14 +16,14 @@ from . import events
 from .labels import FRAUD, HONEST, Spans
 from .timeline import Timeline
 
-MOST_STREAMS = 1_000  # partitions of streams that lists of a board come from
-MOST_PARTS = 10_000  # of batches of past clicks remembered; the oldest are forgotten first
+MOST_STREAMS = 1_000  # stream partitions from which a board accepts lists
+MOST_PARTS = 10_000  # parts of past batches remembered; the oldest are forgotten first
 OTHER_ITEMS = "a list of other items was reported with this id before"
-_encode = msgspec.msgpack.Encoder(order="sorted").encode  # features may come in any order
+_encode = msgspec.msgpack.Encoder(order="sorted").encode  # independent of the order of features
 
 
 class LeftOut(NamedTuple):
-    """What was left out of a sender that a person calls fraud: from which round on, answers, and clicks in them."""
+    """Feedback left out of a sender labelled as fraud: since which round, how many answers, and clicks in them."""
 
     since: int
     visits: int
@@ -31,18 +31,18 @@ class LeftOut(NamedTuple):
 
 
 class LabelledFeedback:
-    """A learner that is told of feedback as labels say: nothing of fraud; for honest rounds a person vouches.
+    """Passes feedback to a learner according to labels: skips fraud, and vouches for rounds labelled honest.
 
-    What a person vouches for is learnt from without opening a regime. A client whom a person calls honest is heard
-    whatever guards say; a cohort, whatever its own guard says. A word on a client goes before one on its cohorts.
+    Vouched feedback is learnt from without opening a regime. A client labelled honest is heard whatever guards say; a
+    labelled cohort, whatever its own guard says. The label of a client overrides those of its cohorts.
     """
 
     def __init__(self, learner_state: LearnerState) -> None:
         self.learner_state = learner_state
-        self.spans = Spans()  # the labels of rounds that it is folded with
-        self.words: dict[int, str] = {}  # those of clients and cohorts, by number
-        self.left_out: dict[int, LeftOut] = {}  # by number, of those whose word is fraud
-        self.reached = 0  # the largest round whose feedback was learnt from or left out
+        self.spans = Spans()  # labelled rounds that the board was folded with
+        self.words: dict[int, str] = {}  # labels of clients and cohorts, by number
+        self.left_out: dict[int, LeftOut] = {}  # by number, of senders labelled as fraud
+        self.reached = 0  # the latest round whose feedback was learnt from or left out
         self.timeline = Timeline()
 
     def learn(
@@ -55,7 +55,7 @@ class LabelledFeedback:
         kind: float,
         cohorts: Sequence[tuple[str, int]],
     ) -> bool:
-        """Take one impression's feedback, as `LearnerState.learn` does; whether it was learnt from."""
+        """Take the feedback of one impression, as `LearnerState.learn` does. Returns whether it was learnt from."""
         t, clicked, vouched = visit.t, int(np.count_nonzero(clicks)), False
         word = self.spans.word(t) if self.spans else None
         if t > self.reached:
@@ -79,7 +79,7 @@ class LabelledFeedback:
         return learnt
 
     def _fraud_of(self, client: int, cohorts: Sequence[tuple[str, int]]) -> int | None:
-        """Whose word is fraud, the client's or else that of a cohort; None if nobody's is."""
+        """The client if it is labelled as fraud, or else a cohort of it that is; None if neither is."""
         own = self.words.get(client)
         if own is not None:
             return client if own == FRAUD else None
@@ -90,9 +90,12 @@ class LabelledFeedback:
         self.left_out[sender] = LeftOut(min(since, t), visits + (kind != SILENCE), clicks + clicked)
 
     def follow(self, spans: Spans, words: dict[int, str], anyway: bool = False) -> bool:
-        """Go on with other labels, if no feedback taken so far has another one, or `anyway`; whether it does.
+        """Adopt other labels if no feedback taken so far has a different label now, or `anyway`.
 
-        What feedback a client or cohort has in it is not known, so any other word on one concerns it.
+        Returns whether it did.
+
+        Which feedback a client or cohort has had is not recorded, so any change to the label of one counts as
+        different.
         """
         first = self.spans.differs_from(spans)
         if not anyway and (words != self.words or (first is not None and first <= self.reached)):
@@ -102,7 +105,7 @@ class LabelledFeedback:
         return True
 
     def keep(self) -> dict[str, Any]:
-        """Everything but the time line, as JSON takes it."""
+        """Everything but the timeline, as JSON-compatible data."""
         condemned = self.learner_state.condemned
         return {
             "spans": self.spans.spans,
@@ -113,7 +116,7 @@ class LabelledFeedback:
         }
 
     def restore(self, kept: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """Be as the one that `kept` and the arrays of the time line came from."""
+        """Restore the state from `keep` and the arrays of the timeline."""
         self.spans, self.reached = Spans(kept["spans"]), kept["reached"]
         self.words = dict(kept["words"])
         self.learner_state.condemned = dict(kept.get("condemned", []))
@@ -122,22 +125,22 @@ class LabelledFeedback:
 
 
 class Reported:
-    """Which lists of another ranker were reported, by the keys that callers' ids make: so that none is learnt twice.
+    """Which lists of another ranker were reported, by keys made of the callers' ids, so that none is learnt twice.
 
-    Kept are those that the board remembers, in the order in which they came, and when each was shown. Of those that
-    it has forgotten only the latest time is kept: a list that was shown no later may be one of them. Lists that came
-    by a stream are told by their place instead: of each partition the highest offset that was forgotten is kept, and
-    a list that is not behind it may be one of them. Which time they have does not matter.
+    Lists that the board remembers are kept with their times, in the order of their arrival. Of forgotten lists only
+    the latest time is kept: a list that was not shown later may be one of them. Lists from a stream are deduplicated
+    by offset instead, whatever their times: for each partition the highest forgotten offset is kept, and a list that
+    does not lie beyond it may be one of the forgotten.
     """
 
     def __init__(self) -> None:
         self.times: dict[int, float] = {}
         self.latest = -math.inf
-        self.places: dict[int, tuple[str, int]] = {}  # by key: stream and offset of those that came by one
-        self.offsets: dict[str, int] = {}  # by stream: the highest that was forgotten, -1 for none
+        self.places: dict[int, tuple[str, int]] = {}  # by key: stream and offset of lists from streams
+        self.offsets: dict[str, int] = {}  # by stream: the highest forgotten offset, -1 for none
 
     def refuse_forgotten(self, key: int, time: float, stream: str = "", offset: int = 0) -> None:
-        """Refuse a list that the board does not remember if it may have been reported before."""
+        """Raise Refused if a list unknown to the board may have been reported before."""
         passed = offset <= self.offsets.get(stream, -1) if stream else time <= self.latest
         if key in self.times or passed:
             raise Refused(410, "the list has expired: one with this id may have been learnt from before")
@@ -147,7 +150,7 @@ class Reported:
             )
 
     def add(self, key: int, time: float, remembered: Container[int], stream: str = "", offset: int = 0) -> None:
-        """A list was reported; `remembered`: the keys that the board remembers, this one among them."""
+        """Record a reported list; `remembered`: the keys that the board remembers, including this one."""
         self.times[key] = time
         if stream:
             self.offsets.setdefault(stream, -1)
@@ -159,7 +162,7 @@ class Reported:
                 self.offsets[stream] = max(self.offsets[stream], offset)
 
     def arrays(self) -> dict[str, Any]:
-        """Everything but the streams' names, as arrays; nothing where nothing was ever reported."""
+        """Everything but the names of streams, as arrays; empty if nothing was ever reported."""
         if not self.times:
             return {}
         keys = np.fromiter(self.times, np.uint64, len(self.times))
@@ -172,12 +175,12 @@ class Reported:
         return arrays
 
     def keep(self) -> dict[str, Any]:
-        """The streams by name with what was forgotten of each, as JSON takes it; nothing where there are none."""
+        """The names of streams with their forgotten offsets, as JSON-compatible data; empty if there are none."""
         return {"streams": list(self.offsets.items())} if self.offsets else {}
 
     @classmethod
     def restore(cls, header: dict[str, Any], arrays: dict[str, Any]) -> "Reported":
-        """The one that `keep` and `arrays` came from."""
+        """Restore the state from `keep` and `arrays`."""
         reported = cls()
         reported.offsets = dict(header.get("streams", []))
         if "reported.key" in arrays:
@@ -191,24 +194,24 @@ class Reported:
 
 
 class _Part(NamedTuple):
-    """What came under the name of a part: a digest of its rows, and how many the whole batch has, 0 if unknown."""
+    """What came under the name of a part: a digest of its rows, and the size of the whole batch, 0 if unknown."""
 
     digest: str
     total: int
 
 
 class PastBatches:
-    """The parts of batches of past clicks that a board has learnt from, by name, in the order in which they came.
+    """The parts of past batches that a board has learnt from, by name in order of arrival.
 
-    None is learnt twice, and no name means two.
+    No part is learnt twice, and no name can stand for two parts.
     """
 
     def __init__(self, kept: Iterable[Any] = ()) -> None:
-        """`kept`: what `keep` returned."""
+        """`kept`: the return value of `keep`."""
         self._parts = {name: _Part(digest, total) for name, digest, total in kept}
 
     def includes(self, event: events.History) -> bool:
-        """Whether a part was learnt from before; refused with 409 if other rows came under its name."""
+        """Return whether a part was learnt from before. Raises Refused (409) if other rows came under its name."""
         before = self._parts.get(event.batch)
         if before is None:
             return False
@@ -218,7 +221,7 @@ class PastBatches:
         return True
 
     def add(self, event: events.History) -> None:
-        """A part is learnt from; one without a name is not remembered."""
+        """Record that a part is learnt from; parts without a name are not recorded."""
         if not event.batch:
             return
         self._parts[event.batch] = _Part(_digest(event.rows), event.total)
@@ -226,7 +229,7 @@ class PastBatches:
             del self._parts[next(iter(self._parts))]
 
     def keep(self) -> list[list[Any]]:
-        """Everything, for a snapshot."""
+        """Everything, as JSON-compatible data for a snapshot."""
         return [[name, *part] for name, part in self._parts.items()]
 
 

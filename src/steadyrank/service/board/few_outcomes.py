@@ -1,10 +1,10 @@
-"""Items whose clicks rise while what comes of them does not, in the lists that a board remembers.
+"""Find items whose clicks rise while their outcomes do not, in the lists that a board remembers.
 
-The answered lists are cut into BLOCKS of age, and PARTS of a few blocks. An item has risen in a part where it was
-clicked by RAISED standard deviations more often than in the median part. What is due of these clicks is what the
-item's other clicks lead to, times what clicks of the same blocks lead to on all other items against what is usual for
-those: so clicks that are too young for their outcomes are held against no item. Whether less came than was due is
-asked as the audit asks it (`count_tests.fewer_than_due`).
+The answered lists are cut into BLOCKS by age, and PARTS of a few blocks. An item is raised in a part where its clicks
+exceed those of its median part by RAISED standard deviations. The outcomes due from these clicks are the item's usual
+rate of outcomes, times the ratio of all other items' outcomes in the same blocks to their usual number: so clicks too
+young for their outcomes are held against no item. The test of fewer outcomes than due is that of the audit
+(`count_tests.fewer_than_due`).
 """
 
 from typing import NamedTuple
@@ -19,20 +19,19 @@ from .board import Board
 from .schema import Schema
 
 BLOCKS, PARTS = 40, 10
-FEWEST_LISTS = 400  # ten a block
+FEWEST_LISTS = 400  # ten per block
 FEWEST_OUTCOMES = 20
 FEWEST_CLICKS = 20  # on an item
-RAISED = 4.0  # standard deviations: only what was clicked clearly more is asked about
-SURE = 0.05  # share of the items told of that may be honest (Benjamini and Hochberg 1995)
-_TRIED = 100  # items, those clicked most, that say how far honest ones differ
-_PASSES = 3  # of learning what is usual of items and of blocks, each from the other
+RAISED = 4.0  # standard deviations: only clearly raised items are tested
+SURE = 0.05  # false discovery rate of the reported items (Benjamini and Hochberg 1995)
+_TRIED = 100  # items, those with the most clicks, from which the spread of honest items is estimated
+_PASSES = 3  # alternating estimates of the rates of items and of blocks
 
 
 class FewOutcomesOut(Schema):
-    """An item that was clicked more than before from round `start` to `end`, while less came of its clicks.
+    """An item with more clicks than before from round `start` to `end`, but fewer outcomes of them.
 
-    `clicks` where `expected_clicks` are usual in as many lists; `outcomes`: how many of them led to
-    something, where `expected_outcomes` were to be expected of as many clicks.
+    `expected_clicks`: the usual number in as many lists; `expected_outcomes`: the usual number for as many clicks.
     """
 
     item: str
@@ -45,19 +44,19 @@ class FewOutcomesOut(Schema):
 
 
 class AnsweredLists(NamedTuple):
-    """Copied from a board, so that another thread may look at them: its answered lists by age, the oldest first."""
+    """The answered lists of a board by age, oldest first, copied so that another thread can test them."""
 
     round: Ints  # [n]
     examined: Ints  # [n]
     ranking: Ints  # [n, places]
     clicks: Bools  # [n, places]
-    came: Ints  # rounds times `slots` plus the slot, of clicks of which something came
+    came: Ints  # of clicks with outcomes: round times `slots` plus slot
     slots: int
-    names: list[str]  # of items by slot: the board's own, which only ever grows
+    names: list[str]  # of items by slot; shared with the board, which only appends
 
 
 class _Tally(NamedTuple):
-    """Of each block and item clicked often enough: clicks, and those of which something came."""
+    """Clicks, and clicks with outcomes, by block and item, for items with enough clicks."""
 
     slots: Ints  # [K]
     clicks: Floats  # [BLOCKS, K]
@@ -65,7 +64,7 @@ class _Tally(NamedTuple):
 
 
 class _Stretch(NamedTuple):
-    """Parts in a row in which an item has risen: from `first` to before `end`."""
+    """Consecutive parts in which an item is raised: from `first` to before `end`."""
 
     k: int
     first: int
@@ -73,13 +72,13 @@ class _Stretch(NamedTuple):
 
     @property
     def blocks(self) -> slice:
-        """The same in blocks."""
+        """The same range in blocks."""
         each = BLOCKS // PARTS
         return slice(self.first * each, self.end * each)
 
 
 def answered_lists(board: Board) -> AnsweredLists | None:
-    """What is known of a board's answered lists; None where too little came of clicks to say anything."""
+    """Copy a board's answered lists; None if there are too few lists or outcomes to say anything."""
     impressions, book = board.impressions, board.learner_state.outcomes
     if book is None or len(book.clicks) < FEWEST_OUTCOMES:
         return None
@@ -101,7 +100,7 @@ def answered_lists(board: Board) -> AnsweredLists | None:
 
 
 def few_outcomes(lists: AnsweredLists | None) -> list[FewOutcomesOut]:
-    """The items that are told of, the most clicks too many first. O(clicks log clicks)."""
+    """Find the items with too few outcomes, those with the most excess clicks first. O(clicks log clicks)."""
     tally = None if lists is None else _tally(lists)
     if lists is None or tally is None:
         return []
@@ -130,7 +129,7 @@ def few_outcomes(lists: AnsweredLists | None) -> list[FewOutcomesOut]:
 
 
 def _tally(lists: AnsweredLists) -> _Tally | None:
-    """Counts by block and item; None where no item was clicked often enough."""
+    """Count by block and item; None if no item has enough clicks."""
     n, length = lists.ranking.shape
     at, place = np.nonzero(lists.clicks & (np.arange(length) < lists.examined[:, None]))
     slot = lists.ranking[at, place]
@@ -152,20 +151,20 @@ def _tally(lists: AnsweredLists) -> _Tally | None:
 
 
 def _in_parts(counts: Floats) -> Floats:
-    """Counts of blocks, summed up to those of parts."""
+    """Sum the counts of blocks to those of parts."""
     summed: Floats = counts.reshape(PARTS, BLOCKS // PARTS, -1).sum(axis=1)
     return summed
 
 
 def _prior(n: Floats, got: Floats) -> Floats:
-    """The prior that items have in common: pseudo-counts of what is got, and of all."""
+    """Fit the prior common to all items; returns pseudo-counts of successes and of trials."""
     prior = np.ones(2)
     fit_prior(n, got, prior)
     return np.array([prior[0], prior.sum()])
 
 
 def _raised(tally: _Tally) -> tuple[Bools, Floats]:
-    """In which parts each item has risen, and how many clicks are usual there, [PARTS, K] each."""
+    """In which parts each item is raised, and the usual number of clicks there, [PARTS, K] each."""
     clicks = _in_parts(tally.clicks)
     due: Floats = np.broadcast_to(np.median(clicks, axis=0), clicks.shape)
     raised: Bools = clicks - due > RAISED * np.sqrt(np.maximum(due, 1.0))
@@ -173,38 +172,38 @@ def _raised(tally: _Tally) -> tuple[Bools, Floats]:
 
 
 def _stretches(raised: Bools) -> list[_Stretch]:
-    """Parts in a row in which an item has risen, one stretch each."""
+    """The runs of consecutive raised parts, of every item."""
     edges = np.diff(np.pad(raised, ((1, 1), (0, 0))).astype(np.int8), axis=0).T
     begins, ends = np.argwhere(edges == 1), np.argwhere(edges == -1)
     return [_Stretch(int(k), int(first), int(end)) for (k, first), (_, end) in zip(begins, ends, strict=True)]
 
 
 def _due(tally: _Tally, raised: Bools) -> tuple[Floats, Floats]:
-    """How many of the clicks of each block and item would have led to something by now, were they as all others.
+    """How many clicks of each block and item should have outcomes by now, if they were like all others.
 
-    And what is not known of that, by item: the correlation that it gives to its clicks.
+    Also returns the uncertainty of that by item, as the correlation that it causes between its clicks.
     """
     others = np.repeat(~raised, BLOCKS // PARTS, axis=0)
     clicks, bought = tally.clicks * others, tally.bought * others
-    matured = np.ones(BLOCKS)  # what clicks of a block lead to by now, against what is usual
+    matured = np.ones(BLOCKS)  # rate of outcomes of a block's clicks so far, relative to the usual rate
     share, below, full = np.zeros(tally.slots.size), 1.0, np.zeros(tally.slots.size)
     for _ in range(_PASSES):
         full = matured @ clicks
         above, below = _prior(full, bought.sum(axis=0))
         share = (above + bought.sum(axis=0)) / (below + full)
-        matured = bought.sum(axis=1) / (clicks @ share + 1.0)  # a little too low, rather than too high
+        matured = bought.sum(axis=1) / (clicks @ share + 1.0)  # biased slightly low rather than high
     due: Floats = tally.clicks * np.minimum(matured[:, None] * share, 1.0)
     return due, 1.0 / (below + full + 1.0)
 
 
 def _counts(tally: _Tally, due: Floats, stretches: list[_Stretch]) -> Counts:
-    """What came of the clicks of some stretches."""
+    """The counts of some stretches."""
     sums = [[table[one.blocks, one.k].sum() for one in stretches] for table in (tally.bought, tally.clicks, due)]
     return Counts(*map(np.array, sums))
 
 
 def _usual(tally: _Tally, due: Floats, raised: Bools) -> Counts:
-    """What came of clicks in parts in which items have not risen, of those clicked most."""
+    """The counts of parts in which items are not raised, for the items with the most clicks."""
     most = np.argsort(-tally.clicks.sum(axis=0), kind="stable")[:_TRIED]
     kept = ~raised[:, most]
     return Counts(*[_in_parts(table)[:, most][kept] for table in (tally.bought, tally.clicks, due)])

@@ -1,4 +1,4 @@
-"""Who is not heard on a board, since when and why; and which visits are suspect for that, or for their rounds."""
+"""Which senders a board does not hear, since when and why; and which visits are suspect."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -12,19 +12,19 @@ from .schema import Schema
 
 
 class SegmentVisits(Schema):
-    """How many visits are of a segment, null for visits without one."""
+    """The number of visits of a segment; null for visits without one."""
 
     segment: str | None
     visits: int
 
 
 class SilencedOut(Schema):
-    """A client that is not heard, by its number, or a cohort, with its kind; in shadow: would not be.
+    """A silenced client, by its number, or a cohort, with its kind; in shadow mode: one that would be silenced.
 
-    `since`: the first round of it that is not learnt from, as far as it is remembered, and about when that was, in
-    seconds since 1970. `visits`, `clicks`: what it had, as far as it is remembered. `label`: the label that says so,
-    if a person did. `segments`: those of `visits` by segment, the most first; null on a board without segments, and
-    where it is not remembered, as of who was labelled.
+    `since`: the first remembered round of it that is not learnt from, and `time`: about when that was, in seconds
+    since 1970. `visits`, `clicks`: its remembered counts. `label`: the number of the label that silences it, if a
+    person did. `segments`: `visits` by segment, most first; null on a board without segments, and where segments are
+    not remembered, as for labelled senders.
     """
 
     client: int
@@ -43,11 +43,10 @@ class SilencedOut(Schema):
 
 
 class GuardCountsOut(Schema):
-    """How many answers one guard refused and took back; one that it refused for several kinds of senders counts for
-    each of them.
+    """How many answers one guard refused and retracted; one refused for several kinds of sender counts for each.
 
-    `stands_down`: since this round the guard refuses nobody, because it would refuse too many of the recent visits;
-    null: it does not. `stood_down`: how often it has done so.
+    `stands_down`: the round since which the guard refuses nobody, because it would refuse too many of the recent
+    visits; null: it is active. `stood_down`: how often it has stood down.
     """
 
     guard: str
@@ -58,11 +57,12 @@ class GuardCountsOut(Schema):
 
 
 class GuardOut(Schema):
-    """Whose feedback does not reach the learner: how many answers were refused and taken back, and who is not heard.
+    """Whose feedback does not reach the learner: counts of refused and retracted answers, and the silenced senders.
 
-    `count`: how many are not heard; `silenced`: these, or the first of them. With `shadow`: what would have been.
-    `guards`: each of them, in the order in which they are asked, and `guard`: the last that the settings name.
-    Where a `segment` is asked for, `silenced` has those with visits of it, and `of_segment` says how many there are.
+    `count`: how many senders are silenced; `silenced`: these, or the first of them. With `shadow`: what would have
+    happened. `guards`: each guard, in the order in which they are asked, and `guard`: the last that the settings
+    name. If a `segment` is requested, `silenced` has only senders with visits of it, and `of_segment` says how many
+    there are.
     """
 
     guard: str
@@ -76,7 +76,7 @@ class GuardOut(Schema):
 
 
 def summarize_guard(board: Board) -> GuardOut:
-    """Everybody who is not heard, by the guard or by a label, the most visits first. O(remembered visits)."""
+    """List every sender silenced by the guard or by a label, most visits first. O(remembered visits)."""
     gate, state = board.learner_state.gate, board.learner_state
     judged = gate.views()
     silenced, counts = [*_by_label(board), *_by_guard(board, judged)], _counts(board, judged)
@@ -93,13 +93,13 @@ def summarize_guard(board: Board) -> GuardOut:
 
 
 def count_guarded(board: Board) -> tuple[int, list[GuardCountsOut]]:
-    """How many clients and cohorts are not heard, and what each guard did."""
+    """Count the silenced clients and cohorts, and what each guard did."""
     judged = board.learner_state.gate.views()
     return len(_by_label(board)) + len(_by_guard(board, judged)), _counts(board, judged)
 
 
 def count_by_guard(board: Board) -> tuple[int, list[GuardCountsOut]]:
-    """How many of them by guards alone, and what each guard did."""
+    """Count those silenced by guards alone, and what each guard did."""
     judged = board.learner_state.gate.views()
     return len(_by_guard(board, judged)), _counts(board, judged)
 
@@ -140,7 +140,7 @@ def _by_guard(board: Board, judged: list[Judged]) -> list[SilencedOut]:
 
 
 def _by_segment(board: Board, visits: tuple[int, ...]) -> list[SegmentVisits] | None:
-    """Visits by the names of segments; None where there are none, or it is not remembered."""
+    """Visits by segment name, most first; None where the board has no segments or they are not remembered."""
     names = board.learner_state.features.segments
     if not (names and visits):
         return None
@@ -171,21 +171,22 @@ def _by_label(board: Board) -> list[SilencedOut]:
 
 
 class Suspects(NamedTuple):
-    """Copied from a board, so that another thread may ask."""
+    """Suspect senders and rounds, copied from a board so that other threads can use them."""
 
-    senders: frozenset[int]  # numbers of clients and cohorts that are not heard; in shadow: would not be
-    spans: Spans  # labels of rounds
+    # numbers of silenced clients and cohorts; in shadow mode: of those that would be silenced
+    senders: frozenset[int]
+    spans: Spans  # labelled rounds
     untrusted: list[Band]
 
     def among(self, round_: int, senders: Iterable[int]) -> bool:
-        """Whether a visit of these, a client and its cohorts, is suspect."""
+        """Return whether a visit is suspect, by its round or by its senders (a client and its cohorts)."""
         if not self.senders.isdisjoint(senders) or self.spans.word(round_) == FRAUD:
             return True
         return any(band.start <= round_ <= band.end for band in self.untrusted)
 
 
 def suspects(board: Board) -> Suspects:
-    """Who and what is suspect now."""
+    """Copy the suspect senders and rounds of a board."""
     senders = frozenset(one.client for one in summarize_guard(board).silenced)
     view = board.learner_state.view()
     seen = [] if view is None else bands(view, board.impressions.rounds)

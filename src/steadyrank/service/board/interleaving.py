@@ -1,4 +1,4 @@
-"""Which of two rankers the visitors of mixed lists preferred: by visitor, a client on one day, and by list."""
+"""Which of two rankers the visitors of mixed lists prefer: by visitor (a client on one day), and by list."""
 
 from typing import Any, NamedTuple
 
@@ -10,33 +10,33 @@ from ...core.contract import ANYONE
 from ...live.impression_buffer import MOST_KINDS
 from . import events
 
-DAY = 86_400.0  # seconds in which a client has one credit
-MOST = 100_000  # clients and days that are kept: by then the interval is 0.023 credits a visitor wide
-SHARE = 0.02  # of all visitors, at most, that one client may be on several days
-_ROUNDED = 1.0  # seconds: an answer knows when its list was shown from when it expires
+DAY = 86_400.0  # seconds; a client has one credit per day
+MOST = 100_000  # rows of client and day kept; with so many the interval is 0.023 credits per visitor wide
+SHARE = 0.02  # of all visitors, at most, that one client may make up over several days
+_ROUNDED = 1.0  # seconds; an answer derives the time of its list from its expiry, which is rounded
 
 
 class Tallies(NamedTuple):
-    """By client and day: the round of the first list, the numbers of client and cohorts, and whom credits went to.
+    """A row per client and day: round of its first list, numbers of client and cohorts, and its credits.
 
-    `visitor`: whether it counts among the visitors; its lists count in any case.
+    `visitor`: whether the row counts as a visitor; its lists count in any case.
     """
 
     round: Ints  # [n]
     senders: Ints  # [n, kinds + 1], -1 where there are fewer
     visitor: Bools  # [n]
-    credit: Ints  # [n] the visitor's own
-    lists: Ints  # [n, 3] mixed lists, and of these the credits that were ours and theirs
+    credit: Ints  # [n] OURS, THEIRS or NEITHER: the credit of the visitor
+    lists: Ints  # [n, 3] mixed lists, and the credits they gave to ours and to theirs
 
 
 class Interleaving:
-    """Whom mixed lists were shown to, and whose items were clicked more: of each client a row a day.
+    """Who saw mixed lists, and whose items were clicked more: one row per client and day.
 
-    Every list counts, however often its client comes: bots have as many lists as anybody, under as many names as they
-    like, so whatever kept honest people's lists from being counted would make more of theirs. A client counts as one
-    visitor a day, on few days if it would be a large part of all; the first list of the day on which one team's items
-    were clicked more gives the visitor's credit to that team. What counts is decided when a list is shown, before it
-    is known what is clicked.
+    Every list counts, however often its client comes: bots can have any number of lists under any number of names, so
+    a limit on lists would only reduce the weight of honest people. A client counts as one visitor per day, but on few
+    days if it would make up a large part of all visitors; its first list of the day with more clicks on one team's
+    items gives the visitor's credit to that team. What counts is decided when a list is shown, before its clicks are
+    known.
     """
 
     def __init__(self) -> None:
@@ -47,13 +47,13 @@ class Interleaving:
         self.visitor: list[bool] = []
         self.credit: list[int] = []
         self.lists: list[list[int]] = []
-        self.unnamed = 0  # mixed lists that were shown to nobody known: they give no credit
-        self._latest: dict[int, int] = {}  # by client, its row of the latest day
-        self._days: dict[int, int] = {}  # by client, on how many days it was a visitor
+        self.unnamed = 0  # mixed lists shown to unknown clients, which give no credit
+        self._latest: dict[int, int] = {}  # by client: its row of the latest day
+        self._days: dict[int, int] = {}  # by client: the number of days on which it counted as a visitor
         self._visitors = 0
 
     def shown(self, event: events.OfVisitor) -> None:
-        """A list was shown; one that is not mixed changes nothing."""
+        """Record that a list was shown; lists that are not mixed are ignored."""
         if not _mixed(event):
             return
         full, row = len(self.client) >= MOST, self._latest.get(event.client)
@@ -68,7 +68,7 @@ class Interleaving:
             self._add(event.client, cohorts, event.time, event.round, visitor, NEITHER, [1, 0, 0])
 
     def answered(self, event: events.Answered | events.Observed) -> None:
-        """A mixed list was answered: its credit, and that of its visitor, unless it has given it."""
+        """Record the answer to a mixed list: the credit of the list, and of its visitor if it has given none yet."""
         row = self._latest.get(event.client)
         if isinstance(event, events.Observed) or not event.teams or row is None:
             return
@@ -111,7 +111,7 @@ class Interleaving:
         )
 
     def arrays(self) -> dict[str, Any]:
-        """Everything, as arrays by name; nothing where no list was ever mixed."""
+        """Everything, as arrays by name; empty if no list was ever mixed."""
         if not self.client and not self.unnamed:
             return {}
         parts = self.tallies()._asdict() | {"time": np.array(self.time), "unnamed": np.array(self.unnamed)}
@@ -119,7 +119,7 @@ class Interleaving:
 
     @classmethod
     def restore(cls, arrays: dict[str, Any]) -> "Interleaving":
-        """The one that `arrays` came from."""
+        """Restore the state from `arrays`."""
         restored = cls()
         if "interleaving.senders" not in arrays:
             return restored

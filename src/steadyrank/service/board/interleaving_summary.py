@@ -1,4 +1,4 @@
-"""Which of two rankers is better, by the clicks on mixed lists, for people to read."""
+"""Which of two rankers is better, by the clicks on mixed lists: a summary for people."""
 
 import numpy as np
 
@@ -12,10 +12,10 @@ from .schema import IntervalOut, Schema
 
 
 class StandingOut(Schema):
-    """Of so many visitors, a client and day each, or lists: how many gave their credit to our items, and to theirs.
+    """Of `total` visitors (a client on one day each) or lists: how many credited our items, and how many theirs.
 
-    `lead`: ours less theirs, in credits a visitor or list, with a 95 % interval that may be looked at at any time. It
-    is for the lead among those who gave a credit: the share of them is taken as it was.
+    `lead`: ours minus theirs, in credits per visitor or list, with a 95 % interval that stays valid however often it
+    is looked at. The interval covers the lead among those who gave a credit; their share is taken as observed.
     """
 
     total: int
@@ -27,8 +27,8 @@ class StandingOut(Schema):
 class InterleavingOut(Schema):
     """What clicks on mixed lists say. `verdict`: ours, theirs, or open.
 
-    `withstands`: the share of all `lists` that might be bots', under any names, and the one who leads would lead all
-    the same. `by_visitor` and `by_list` are without those that are suspect; `whole`: all visitors.
+    `withstands`: the share of all `lists` that could be bots', under any names, without changing the leader.
+    `by_visitor` and `by_list` exclude suspect visitors; `whole`: all visitors.
     """
 
     verdict: str
@@ -43,7 +43,7 @@ class InterleavingOut(Schema):
 
 
 def summarize_interleaving(board: Board) -> InterleavingOut:
-    """How the rankers stand now. O(visitors)."""
+    """Judge the rankers by the mixed lists so far. O(visitors)."""
     tallies, times = board.interleaving.tallies(), board.interleaving.time
     kept = ~_suspect(tallies, suspects(board))
     return judge(
@@ -59,16 +59,17 @@ def summarize_interleaving(board: Board) -> InterleavingOut:
 def judge(
     by_visitor: Standing, by_list: Standing, whole: Standing, lists: int, bots: float, times: list[float]
 ) -> InterleavingOut:
-    """The verdict by visitors and by lists, without those that are suspect; `whole`: by visitor, suspect ones too.
+    """Judge by visitors and by lists, both without suspect visitors; `whole`: by visitor, suspect ones included.
 
-    It needs both counts. Names are free, so bots may be any share of the visitors, but by list they have no more
-    credits than they have lists. Bots of few names may have many lists, but are few visitors. `lists`: all that were
-    shown, those of nobody known too; `bots`: the share of bots that it has to withstand; `times`: of the visitors.
+    The verdict needs both counts. Names are free, so bots may be any share of the visitors, but by list they have no
+    more credits than they have lists. Bots with few names may have many lists, but are few visitors. `lists`: all
+    mixed lists shown, including those of unknown visitors; `bots`: the share of bots that the verdict must withstand;
+    `times`: when each visitor came.
     """
     leader = by_list.leader if by_list.leader == by_visitor.leader else NEITHER
     withstands = 0.0
     if leader != NEITHER:
-        # from its lead by lists as many credits are taken as bots would have lists, whatever they called themselves
+        # its lead by lists is reduced by one credit for each list that bots may have had, under whatever names
         withstands = min(by_visitor.withstands, by_list.withstands * by_list.total / lists)
     says = []
     if left_out := whole.total - by_visitor.total:
@@ -112,7 +113,7 @@ def _by_visitor(tallies: Tallies, kept: Bools) -> Standing:
 
 
 def _suspect(found: Tallies, odd: Suspects) -> Bools:
-    """[n] which visitors are suspect: as `Suspects.among` says of each."""
+    """[n] which visitors are suspect, vectorized: the same as `Suspects.among` for each."""
     among: Bools = np.zeros(found.round.size, np.bool_)
     among |= np.isin(found.senders, list(odd.senders)).any(axis=1)
     stretches = [(band.start, band.end) for band in odd.untrusted]

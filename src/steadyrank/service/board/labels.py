@@ -1,4 +1,4 @@
-"""Labels: a human's word on an interval of rounds, a client or a cohort, and what several of them say together."""
+"""Labels: a person's word on some rounds, a client or a cohort, and how labels combine."""
 
 import bisect
 import heapq
@@ -11,26 +11,26 @@ from ...core.refusals import Refused
 
 FRAUD, HONEST = WORDS = ("fraud", "honest")
 MOST = 1_000  # labels in force
-_KEYS = 10_000  # keys of labels remembered, so that one that comes twice has no effect
+_KEYS = 10_000  # of labels, remembered to deduplicate requests
 
 
 class Label(NamedTuple):
-    """A label; rounds count from 1, and both ends belong to it. One of a sender holds in all rounds."""
+    """A label; rounds count from 1 and the range includes both ends. One of a sender holds in all rounds."""
 
     number: int
     start: int
     end: int
     label: str
-    client: int = ANYONE  # number of a client or a cohort; ANYONE: the label is of rounds
+    client: int = ANYONE  # number of a client or a cohort; ANYONE: the label is for rounds
     kind: str = ""  # of cohort
 
     def touches(self, other: "Label") -> bool:
-        """Whether two labels have rounds, or their sender, in common."""
+        """Return whether two labels share rounds, or their sender."""
         return self.client == other.client and self.start <= other.end and other.start <= self.end
 
 
 class Spans:
-    """Which rounds have which label: intervals in order that do not overlap, neighbours with the same word joined."""
+    """The labels of rounds as sorted disjoint intervals; neighbours with the same label are merged."""
 
     def __init__(self, spans: Iterable[tuple[int, int, str]] = ()) -> None:
         self.spans = tuple((int(start), int(end), str(word)) for start, end, word in spans)
@@ -46,25 +46,25 @@ class Spans:
         return hash(self.spans)
 
     def word(self, t: int) -> str | None:
-        """The label of a round, if it has one."""
+        """The label of a round; None if it has none."""
         place = bisect.bisect_right(self._starts, t) - 1
         if place >= 0 and t <= self.spans[place][1]:
             return self.spans[place][2]
         return None
 
     def differs_from(self, other: "Spans") -> int | None:
-        """The first round that has another label there; None if there is none."""
+        """The first round where the two differ; None if they are equal."""
         ends = {t for spans in (self.spans, other.spans) for start, end, _ in spans for t in (start, end + 1)}
         return next((t for t in sorted(ends) if self.word(t) != other.word(t)), None)
 
 
 def lay(labels: Iterable[Label]) -> Spans:
-    """What labels of rounds say together: where they overlap, the one with the larger number counts. O(n log n)."""
+    """Combine labels of rounds: where they overlap, the one with the larger number counts. O(n log n)."""
     waiting = sorted(
         (label for label in labels if label.client == ANYONE), key=lambda label: label.start, reverse=True
     )
     bounds = sorted({t for label in waiting for t in (label.start, label.end + 1)})
-    over: list[tuple[int, Label]] = []  # a heap of those that have begun, the largest number first
+    over: list[tuple[int, Label]] = []  # heap of the open labels, largest number first
     spans: list[tuple[int, int, str]] = []
     for start, after in itertools.pairwise(bounds):
         while waiting and waiting[-1].start <= start:
@@ -83,7 +83,7 @@ def lay(labels: Iterable[Label]) -> Spans:
 
 
 class Labels:
-    """All labels of a board, as its log leads to; numbers count 1, 2, ... and are never given twice."""
+    """All labels of a board in its log; they are numbered 1, 2, ..., and no number is reused."""
 
     def __init__(self, kept: dict[str, Any] | None = None) -> None:
         kept = kept or {"count": 0, "labels": [], "keys": []}
@@ -95,17 +95,18 @@ class Labels:
     def _lay(self) -> None:
         self.spans = lay(self.labels.values())
         of_senders = sorted(label for label in self.labels.values() if label.client != ANYONE)
-        self.words = {label.client: label.label for label in of_senders}  # of senders, the latest each
+        self.words = {label.client: label.label for label in of_senders}  # of senders, the latest label of each
 
     def keep(self) -> dict[str, Any]:
-        """Everything, as JSON has it."""
+        """Everything, as JSON-compatible data."""
         rows = [list(label) for label in self.labels.values()]
         return {"count": self.count, "labels": rows, "keys": [list(pair) for pair in self.numbers.items()]}
 
     def add(self, key: int, start: int, end: int, word: str, client: int = ANYONE, kind: str = "") -> int:
-        """The number of a label: a new one, but one that its key or its content says is there already.
+        """Add a label and return its number, or that of an existing label with the same key or content.
 
-        Content: a label in force with the same rounds, or sender, and the same word, which none after it touches.
+        Same content: a label in force with the same rounds, or sender, and the same word, if no later label touches
+        it.
         """
         if key in self.numbers:
             return self.numbers[key]
@@ -127,10 +128,10 @@ class Labels:
         return label.number
 
     def after(self, key: int, start: int, end: int, word: str, client: int = ANYONE, kind: str = "") -> int:
-        """The number that `add` would give, or its refusal; nothing changes."""
+        """The number that `add` would return, or its refusal; nothing changes."""
         return Labels(self.keep()).add(key, start, end, word, client, kind)
 
     def remove(self, number: int) -> None:
-        """Take a label back; one that is not in force stays so."""
+        """Remove a label; a number that is not in force is ignored."""
         if self.labels.pop(number, None) is not None:
             self._lay()

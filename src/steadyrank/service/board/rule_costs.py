@@ -1,11 +1,11 @@
-"""What the rules of a board cost: the best lists with and without each of them, by what was learnt.
+"""What the rules of a board cost: the best lists with and without each rule, by what was learnt.
 
-Lists are the best by the estimates of the trusted regime, not drawn: those clicked most, or, where value is the goal,
-those worth most. What a rule costs is what a list would bring without it, and with all others, less what it brings
-with all of them. That is told in clicks, by the chance of a click on a list and how far people look; and where value
-is the goal in value, by what clicks are worth. The interval is that of what is believed: estimates are Beta with
-their mean and weight, values of a click Gamma with their mean and variance; the lists are taken for known. What a
-rule is good for, it cannot tell.
+Lists are the best by the estimates of the trusted regime, not drawn: those most likely to be clicked or, where value
+is the goal, those worth most. The cost of a rule is what a list brings without it but with all others, minus what it
+brings with all of them. The cost is in clicks, by the chance of a click on a list and how far people look; where
+value is the goal it is in value too, by what clicks are worth. The interval comes from the posterior: estimates are
+Beta with their mean and weight, values of a click Gamma with their mean and variance; the lists are taken as known.
+The benefit of a rule is not estimated.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,13 +26,16 @@ from .board import Board
 from .savings import DRAWS, worse
 from .schema import IntervalOut, Schema
 
-_MOST = 20  # rules that are told of, the first
+_MOST = 20  # rules listed, the first ones
 _LISTS = 1_000.0
-_TRIED = 8  # items for each place among which the list worth most is looked for
+_TRIED = 8  # candidates per place when searching for the list of highest value
 
 
 class RuleCostOut(Schema, kw_only=True):
-    """A rule, and the clicks that it costs in 1,000 lists, below 0 if it brings some; `value`, if it is the goal."""
+    """A rule and the clicks it costs per 1,000 lists, negative if it gains some.
+
+    `value`: likewise, if it is the goal.
+    """
 
     rule: str
     cost: IntervalOut
@@ -40,10 +43,10 @@ class RuleCostOut(Schema, kw_only=True):
 
 
 class RulesOut(Schema, kw_only=True):
-    """What rules of a board cost: all of them together, and each beside all others, the first 20.
+    """What the rules of a board cost: all together, and each given all others (the first 20).
 
-    `value`: what they cost in value, where that is the goal.
-    `unkept`: rules that lists of all items cannot keep now; `refused`: why no list can be made, if that is so.
+    `value`: their cost in value, where that is the goal. `unkept`: rules that no list can satisfy now, even of all
+    items; `refused`: why no list can be made, if none can.
     """
 
     all: IntervalOut | None
@@ -54,7 +57,7 @@ class RulesOut(Schema, kw_only=True):
 
 
 class _ByEstimate:
-    """A learner state whose lists are the best by these estimates."""
+    """A learner state whose lists are the best by the given estimates, without randomness."""
 
     def __init__(self, state: LearnerState, estimates: Floats, worths: Worths | None, chances: Floats) -> None:
         self._state, self._worths, self._chances = state, worths, chances
@@ -75,7 +78,7 @@ class _ByEstimate:
     def rank_without(
         self, out: Ints, visit: Visit, some: Ints | None, length: int, rng: np.random.Generator
     ) -> tuple[Ints, Floats]:
-        """As of a state."""
+        """As in `LearnerState`."""
         best = self._best([out], length)
         if not best:
             raise Refused(422, "no item may be shown")
@@ -92,7 +95,7 @@ class _ByEstimate:
     def valued(
         self, out: Ints, visit: Visit, some: Ints | None, more: Ints, wanted: int, rng: np.random.Generator
     ) -> ValuedItems | None:
-        """As of a state: the items of which a look is worth most, as such and beyond the rest of a list."""
+        """As in `LearnerState`: the items whose looks are worth most, alone and relative to the rest of a list."""
         if self._worths is None:
             return None
         may = self._state.newcomers.known[: self._order.size].copy()
@@ -107,21 +110,24 @@ class _ByEstimate:
     def rank_more(
         self, without: Sequence[Ints], visit: Visit, some: Ints | None, wanted: int, rng: np.random.Generator
     ) -> list[int]:
-        """As of a state."""
+        """As in `LearnerState`."""
         return self._best(without, wanted)
 
     def estimates_at(self, visit: Visit, slots: Ints) -> Floats:
-        """As of a state."""
+        """As in `LearnerState`."""
         return self._estimates[slots]
 
     def rank_slots(self, slots: Ints, visit: Visit, wanted: int, rng: np.random.Generator) -> list[int]:
-        """As of a state."""
+        """As in `LearnerState`."""
         best: list[int] = self._order[np.isin(self._order, slots)][:wanted].tolist()
         return best
 
 
 def summarize_rules(board: Board, view: View | None) -> RulesOut | None:
-    """What a board's rules cost, by its learner's view; None if it has none, or no such view. O(rules items)."""
+    """Estimate what a board's rules cost, by its learner's view. O(rules items).
+
+    Returns None if the board has no rules, or the view is missing or by segment.
+    """
     rules = board.rules()
     if rules is None or view is None or view.segments:
         return None
@@ -150,7 +156,7 @@ def _chances(board: Board, view: View) -> Floats:
 
 
 def _list(board: Board, state: Any, rules: Rules) -> tuple[list[int], list[str]]:
-    """The best list by the estimates, and the rules that it does not keep."""
+    """The best list by the estimates, and the rules that it breaks."""
     slot_rules = SlotRules(rules, state, board.described)
     rng = np.random.default_rng(0)
     ruled = rank_by_rules(state, slot_rules, Visit(1, features=board.learner_state.unknown), None, board.length, rng)
@@ -159,7 +165,7 @@ def _list(board: Board, state: Any, rules: Rules) -> tuple[list[int], list[str]]
 
 
 def _without_each(rules: Rules) -> Iterator[tuple[str, Rules]]:
-    """The first rules by name, each with all others."""
+    """Yield the name of each rule, up to `_MOST`, with the rules that remain without it."""
     plain, count = rules.plain(), 0
     for kind in ("pins", "exclude", "boosts", "groups", "include"):
         kept = plain.get(kind)
@@ -179,7 +185,7 @@ def _without_each(rules: Rules) -> Iterator[tuple[str, Rules]]:
 def _costs(
     trusted: Regime, worths: Worths | None, chances: Floats, without: list[int], ours: list[int]
 ) -> dict[str, IntervalOut]:
-    """Clicks in 1,000 lists by which one is worth more than another, and value if that is the goal."""
+    """What list `without` brings more than `ours`, per 1,000 lists: clicks, and value if that is the goal."""
     none = IntervalOut(value=0.0, low=0.0, high=0.0)
     if without == ours:
         return {"cost": none} if worths is None else {"cost": none, "value": none}
@@ -193,12 +199,12 @@ def _interval(lost: Floats) -> IntervalOut:
     interval = np.array([lost.mean(), *np.quantile(lost, (0.025, 0.975))])
     value, low, high = (
         np.round(_LISTS * interval, 9) + 0.0
-    ).tolist()  # rounded, for lists of the same items are alike
+    ).tolist()  # rounded, since lists of the same items may differ by rounding errors
     return IntervalOut(value=value, low=low, high=high)
 
 
 def _less_worth(trusted: Regime, worths: Worths, chances: Floats, without: list[int], ours: list[int]) -> Floats:
-    """[draws] by how much less a list is worth than another, by rates and values drawn from what is known."""
+    """[draws] how much more value list `without` brings than `ours`; rates and values are posterior draws."""
     drawn, rng = sorted({*without, *ours}), np.random.default_rng(0)
     mean, weight, size = trusted.estimate[drawn], trusted.weight[drawn], (DRAWS, len(drawn))
     rates = rng.beta(mean * weight, (1.0 - mean) * weight, size)

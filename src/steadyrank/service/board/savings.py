@@ -1,12 +1,12 @@
-"""What people would have lost if feedback that is not trusted had been believed, and what plain counting would show.
+"""How many clicks distrusting feedback has saved a board, and the list that plain click counts would give.
 
-What is assumed: the trusted regime's rates are what people like. From the round in which a change to a regime that is
-not trusted was noticed, to its end, who believed it would have shown the items with the highest rates in it; an item
-that it says nothing of keeps its trusted rate. A list is worth the chance that it is clicked, by the trusted rates
-and by how far people look. People's share of the visits in the stretch is the rate in it, as a part of the trusted
-rate, of the item that was looked at most among those whose rate fell: bots that click something else look at it and
-leave it. The interval is that of the trusted rates' posterior, Beta with the estimate's mean and weight; people's
-share and the lists are taken for known. What the guard or a label kept from the learner is not counted.
+Assumption: the trusted regime's rates are what people like. From the round in which a change to an untrusted regime
+was noticed until its end, a system that believed it would have shown the items with the highest rates in it; an item
+without looks in it keeps its trusted rate. A list is worth the chance that it is clicked, by the trusted rates and by
+how far people look. People's share of the visits in the stretch is the ratio of the rate in it to the trusted rate,
+for the most-looked-at item among those whose rate fell: bots that click something else look at it and leave it. The
+interval comes from the posterior of the trusted rates, a Beta with the estimate's mean and weight; people's share and
+the lists are taken as known. Feedback that the guard or a label kept from the learner is not counted.
 """
 
 from collections.abc import Sequence
@@ -20,15 +20,15 @@ from .board import Board
 from .schema import IntervalOut, Schema
 
 DRAWS = 400
-_BLOCK = 512  # rates of which the highest is found first
+_BLOCK = 512  # size of the blocks whose maxima are found first
 
 
 class SavedOut(Schema):
-    """What people would have lost if feedback that is not trusted had been believed (docs/dashboard.md).
+    """The clicks that people would have lost if untrusted feedback had been believed (docs/dashboard.md).
 
-    `rounds`: of the stretches that are not trusted, from when each was noticed; `people`: the share of their visits
-    that were people's, as estimated; `lost`: clicks. `believed`: the list that the latest such stretch leads to,
-    empty if there was none; `plain`: the list by plain click rates now.
+    `rounds`: rounds of untrusted stretches, each counted from when it was noticed; `people`: people's estimated share
+    of their visits; `lost`: clicks. `believed`: the list that the latest such stretch leads to, empty if there was
+    none; `plain`: the list by plain click rates now.
     """
 
     rounds: int
@@ -39,17 +39,19 @@ class SavedOut(Schema):
 
 
 def summarize_savings(board: Board, view: View | None) -> SavedOut | None:
-    """What not believing has saved people on a board, by its learner's view; None if that tells no regimes apart, or
-    each segment has its own. O(items)."""
+    """Estimate what a board saved by distrusting feedback, from its learner's view. O(items).
+
+    Returns None if the view has no regimes, or if each segment has its own.
+    """
     state = board.learner_state
     if view is None or view.segments:
-        return None  # regimes are each segment's own
+        return None  # each segment has its own regimes
     active = state.active[: len(state.names)]
     return savings(view, state.names, active, board.impressions.rounds, state.length, _plain(state))
 
 
 def savings(view: View, names: Sequence[str], active: Bools, rounds: int, length: int, plain: list[int]) -> SavedOut:
-    """The same of a view after so many rounds; `plain`: slots of the list by plain click rates."""
+    """Compute the same from a view after `rounds` rounds; `plain`: slots of the list by plain click rates."""
     slots = np.flatnonzero(active)
     trusted = view.regime(view.trusted)
     others = {regime.number: regime for regime in view.regimes if regime.number != view.trusted}
@@ -59,7 +61,7 @@ def savings(view: View, names: Sequence[str], active: Bools, rounds: int, length
     believed: list[int] = []
     for number, stretch in _stretches(view, rounds):
         if number not in others:
-            continue  # forgotten by the learner
+            continue  # the learner has forgotten it
         regime = others[number]
         share = _people(regime, trusted, slots)
         rates = np.where(regime.looks > 0, regime.estimate, trusted.estimate)
@@ -77,9 +79,9 @@ def savings(view: View, names: Sequence[str], active: Bools, rounds: int, length
 
 
 def _stretches(view: View, rounds: int) -> list[tuple[int, int]]:
-    """Numbers of regimes that are not trusted, and how many rounds each was known to be there, in order."""
+    """The untrusted regimes by number, each with the number of rounds since it was noticed, in order."""
     stretches, end = [], rounds
-    for change in reversed(view.changes):  # what was noticed last counts, whatever it is dated to
+    for change in reversed(view.changes):  # the change noticed last counts, even if its start is dated earlier
         if change.after != view.trusted and end >= change.noticed:
             stretches.append((change.after, end - change.noticed + 1))
         end = min(end, change.start - 1)
@@ -87,7 +89,7 @@ def _stretches(view: View, rounds: int) -> list[tuple[int, int]]:
 
 
 def _people(regime: Regime, trusted: Regime, slots: Ints) -> float:
-    """How many of a regime's visits were people's, as a share."""
+    """Estimate the share of a regime's visits that were people's."""
     fell = slots[(regime.looks[slots] > 0) & (regime.estimate[slots] < trusted.estimate[slots])]
     if not fell.size:
         return 1.0
@@ -96,9 +98,9 @@ def _people(regime: Regime, trusted: Regime, slots: Ints) -> float:
 
 
 def _best(rates: Floats, slots: Ints, length: int) -> list[int]:
-    """The slots of the highest rates, the highest first, equal ones in the order of slots. O(slots)."""
+    """The slots of the `length` highest rates in descending order, ties by slot. O(slots)."""
     values = rates[slots]
-    if values.size > _BLOCK * length:  # so many blocks have a rate above the bar, or at it
+    if values.size > _BLOCK * length:  # at least `length` blocks have a rate at or above the bar
         bar = np.sort(np.maximum.reduceat(values, np.arange(0, values.size, _BLOCK)))[-length]
         some = np.sort(np.concatenate([np.flatnonzero(values > bar), np.flatnonzero(values == bar)[:length]]))
         slots, values = slots[some], values[some]
@@ -107,7 +109,7 @@ def _best(rates: Floats, slots: Ints, length: int) -> list[int]:
 
 
 def worse(trusted: Regime, best: list[int], believed: list[int], chances: Floats, rng: np.random.Generator) -> Floats:
-    """[draws] by how much less likely a list is clicked than the best one, by rates drawn from what is known."""
+    """[draws] how much less likely `believed` is to be clicked than `best`, with rates drawn from the posterior."""
     drawn = sorted({*best, *believed})
     mean, weight = trusted.estimate[drawn], trusted.weight[drawn]
     rates = rng.beta(mean * weight, (1.0 - mean) * weight, (DRAWS, len(drawn)))
@@ -120,7 +122,7 @@ def worse(trusted: Regime, best: list[int], believed: list[int], chances: Floats
 
 
 def _plain(state: LearnerState) -> list[int]:
-    """Slots of the items with the highest click rates, as if all that was learnt were true; one look for the mean."""
+    """Slots of the items with the highest click rates, all feedback included; prior: one look at the mean rate."""
     size = len(state.names)
     looks, clicks = state.looks[:size], state.clicks[:size]
     typical = clicks.sum() / max(int(looks.sum()), 1)

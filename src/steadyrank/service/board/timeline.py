@@ -1,4 +1,4 @@
-"""What happened over a board's rounds, in few points: neighbours are joined as the rounds become more."""
+"""Counts over the rounds of a board, at most 200 points: neighbouring points are merged as rounds accumulate."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ _COUNTS = ("impressions", "feedback", "clicks", "examined", "rejected", "fraud")
 
 
 class PointOut(Schema):
-    """Some rounds in a row.
+    """Counts of a run of consecutive rounds.
 
-    `time`: of the earliest list, seconds since 1970, null in old logs. `impressions`: lists shown. `feedback`: those
-    whose feedback came to its end, learnt from or left out; `clicks` and `examined`: in it. `rejected`: feedback that
+    `time`: of the earliest list, in seconds since 1970, null in old logs. `impressions`: lists shown. `feedback`:
+    those whose feedback is final, learnt from or left out; `clicks` and `examined`: in it. `rejected`: feedback that
     the guard kept from the learner. `fraud`: feedback left out by a label.
     """
 
@@ -36,14 +36,14 @@ class TimelineOut(Schema):
 
 
 class Timeline:
-    """Counts for at most `POINTS` times `size` rounds in a row from round 1; `size` doubles when they are more."""
+    """Counts in at most `POINTS` points of `size` rounds each, from round 1. `size` doubles when points run out."""
 
     def __init__(self) -> None:
         self.size = 1
         self.impressions, self.feedback, self.clicks, self.examined, self.rejected, self.fraud = (
             [0] * POINTS for _ in range(6)
         )
-        self.time = [0.0] * POINTS  # 0: not known
+        self.time = [0.0] * POINTS  # 0: unknown
         self.used = 0
 
     def _place(self, t: int) -> int:
@@ -54,20 +54,20 @@ class Timeline:
                 setattr(self, name, [*map(sum, zip(old[::2], old[1::2], strict=True)), *[0] * (POINTS // 2)])
             pairs = zip(self.time[::2], self.time[1::2], strict=True)
             self.time = [min(filter(None, pair), default=0.0) for pair in pairs] + [0.0] * (POINTS // 2)
-            self.size, self.used, place = 2 * self.size, 0, place // 2  # no place is beyond this one
+            self.size, self.used, place = 2 * self.size, 0, place // 2  # all used points are before this one
         if place >= self.used:
             self.used = place + 1
         return place
 
     def show(self, t: int, time: float) -> None:
-        """A list was shown in round `t`, at a time that is 0 where it is not known."""
+        """Record that a list was shown in round `t`; `time` is 0 if unknown."""
         place = self._place(t)
         self.impressions[place] += 1
         if time and (not self.time[place] or time < self.time[place]):
             self.time[place] = time
 
     def learn(self, t: int, clicks: int, examined: int, rejected: int, fraud: int) -> None:
-        """Feedback of round `t` came to its end: learnt from, `rejected` by the guard, or left out as `fraud`."""
+        """Record that feedback of round `t` is final: learnt from, `rejected` by the guard, or left out (`fraud`)."""
         place = self._place(t)
         self.feedback[place] += 1
         self.clicks[place] += clicks
@@ -76,7 +76,7 @@ class Timeline:
         self.fraud[place] += fraud
 
     def time_of(self, t: int) -> float | None:
-        """About when a round was: between the earliest lists of its point and of the next; None if not known."""
+        """Estimate when a round was, by interpolation between the first times of points; None if unknown."""
         place = min(max(t - 1, 0) // self.size, POINTS - 1)
         here = next((i for i in range(place, -1, -1) if self.time[i]), None)
         if here is None:
@@ -86,7 +86,7 @@ class Timeline:
         return start + max(end - start, 0.0) * part if end else start
 
     def summary(self) -> TimelineOut:
-        """Every point from the first round to the latest."""
+        """All points from the first round to the latest."""
         counts = zip(*(getattr(self, name) for name in _COUNTS), strict=True)
         rows = zip(range(self.used), self.time, counts, strict=False)
         points = [
@@ -106,7 +106,7 @@ class Timeline:
 
     @classmethod
     def restore(cls, arrays: dict[str, Any]) -> "Timeline":
-        """The one that `arrays` came from."""
+        """Restore the timeline from `arrays`."""
         line = cls()
         for name, row in zip(_COUNTS, arrays["timeline.counts"].tolist(), strict=True):
             setattr(line, name, row)

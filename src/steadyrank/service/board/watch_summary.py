@@ -1,4 +1,4 @@
-"""What a page shows of a board, few numbers whatever the number of items: its list, items that diverge, features."""
+"""The summary of a board for a page, small whatever the number of items: its list, diverging items, features."""
 
 import math
 from collections.abc import Sequence
@@ -17,16 +17,16 @@ from .board import Board
 from .schema import IntervalOut, Schema
 
 MOST_DIVERGING = 20
-_DRAWS = 60  # lists looked at to see what users get
-_MOST_DRAWN = 75_000  # items in all of these: with very many items, one list has to do
-_Z = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
+_DRAWS = 60  # lists drawn to estimate what users get
+_MOST_DRAWN = 75_000  # items in all drawn lists; boards with very many items draw fewer lists, at least one
+_Z = 1.959963984540054  # the 97.5 % quantile of the standard normal distribution
 
 
 class ItemOut(Schema, kw_only=True):
-    """How an item stands: its plain click rate, and its attraction as the learner sees it.
+    """An item: its plain click rate, and its attraction as the learner estimates it.
 
-    `invalid_clicks`: those of its clicks that a guard refused or took back, or that a label calls fraud.
-    `worth`: of a click, with a 95 % interval, where value is the goal.
+    `invalid_clicks`: clicks that a guard refused or retracted, or that a label calls fraud. `worth`: of a click, with
+    a 95 % interval, where value is the goal.
     """
 
     item: str
@@ -40,16 +40,16 @@ class ItemOut(Schema, kw_only=True):
 
 
 class WatchItem(ItemOut, kw_only=True):
-    """An item: its plain click rate, and its attraction in the trusted regime with a 95 % interval."""
+    """An item with its attraction in the trusted regime and a 95 % interval."""
 
     low: float | None
     high: float | None
 
 
 class Seen(NamedTuple):
-    """What takes the longer, the more items a board has: the learner's view, and items that diverge.
+    """The parts of a summary whose cost grows with the number of items.
 
-    Those are the items whose click rate is outside of the interval of their estimate.
+    `diverging`: the items whose click rate is outside the interval of their estimate.
     """
 
     view: View | None
@@ -57,7 +57,7 @@ class Seen(NamedTuple):
 
 
 class SegmentSummary(NamedTuple):
-    """A segment of the visits, None for those without one: its list now, and the learner's view of it."""
+    """A segment of the visits (None: visits without one), its list now, and the learner's view of it."""
 
     segment: str | None
     shown: list[WatchItem]
@@ -65,23 +65,23 @@ class SegmentSummary(NamedTuple):
 
 
 def see(board: Board) -> Seen:
-    """Look at all items of a board; no list is drawn, so that others may be meanwhile."""
+    """Compute the view and the diverging items. No list is drawn, so other requests may rank meanwhile."""
     view = board.learner_state.view()
     return Seen(view, _Items(board.learner_state, view).diverging())
 
 
 def count_open(board: Board) -> int:
-    """How many impressions can be answered now."""
+    """Count the impressions that can still be answered."""
     return int(np.count_nonzero(np.isin(board.impressions.state, UNANSWERED)))
 
 
 def list_shown(board: Board, view: View | None) -> list[WatchItem]:
-    """The list that users get now, by the learner's view of its items."""
+    """The list that users get now, with the learner's view of its items."""
     return _Items(board.learner_state, view).at(typical(board))
 
 
 def summarize_segments(board: Board, view: View | None) -> list[SegmentSummary]:
-    """What each segment gets, visits without one first; nothing on a board without segments."""
+    """Summarize what each segment gets, visits without a segment first; empty on a board without segments."""
     state, space = board.learner_state, board.learner_state.features
     if view is None or not space.segments:
         return []
@@ -93,11 +93,11 @@ def summarize_segments(board: Board, view: View | None) -> list[SegmentSummary]:
 
 
 def typical(board: Board, known: Floats | None = None, parts: int = 1) -> list[int]:
-    """The slots of the list that users get now, from the top; `known`: users of whom a learner is told this.
+    """The slots of the list that users get now, from the top; `known`: features of the visits it is for.
 
-    There is chance in a list, and while regimes differ it serves two of them: items go by their places in a few
-    lists, drawn with the same luck at every look, the fewer the more `parts` this is one of. Under rules it is that
-    one of them which is most like all, for it keeps the rules.
+    Lists are random, and while regimes differ they serve two of them. So items are ordered by their places in a few
+    lists, drawn from the same seed each time; fewer lists if there are many `parts` (segments). Under rules the
+    result is the drawn list most like all others, since that one keeps the rules.
     """
     state, rng = board.learner_state, np.random.default_rng(0)
     visit = Visit(board.impressions.rounds + 1, ANYONE, state.unknown if known is None else known)
@@ -114,15 +114,15 @@ def typical(board: Board, known: Floats | None = None, parts: int = 1) -> list[i
 
 
 def worths_out(worths: Worths, some: slice | Sequence[int]) -> list[IntervalOut]:
-    """What clicks on some items are worth, with intervals."""
+    """The mean worth of clicks on some items, with intervals."""
     columns = (each[some].tolist() for each in (worths.mean, *worths.interval()))
     return [IntervalOut(value=mean, low=low, high=high) for mean, low, high in zip(*columns, strict=True)]
 
 
 def interval(mean: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Wilson's 95 % interval of rates estimated from so many looks, those that a prior stands for among them.
+    """Wilson's 95 % interval of rates with mean `mean` and `weight` looks, the prior's pseudo-looks included.
 
-    It stands for the quantiles of the Beta distribution with the same mean and weight.
+    It approximates the quantiles of the Beta distribution with the same mean and weight.
     """
     share = _Z * _Z / weight
     centre = (mean + share / 2.0) / (1.0 + share)
@@ -131,11 +131,11 @@ def interval(mean: Floats, weight: Floats) -> tuple[Floats, Floats]:
 
 
 class _Items:
-    """The items of a learner with their rates, and their estimates and intervals in the trusted regime.
+    """The items of a learner with their click rates, and their estimates and intervals in the trusted regime.
 
-    While bots click, the current regime is theirs: measured by it, what honest users like would seem to be the fraud.
-    Where visitors differ there are no intervals: rates are those of the visitors whom an item was shown to, estimates
-    those of the mean of all, and to be shown to who likes it is no divergence.
+    The trusted regime, because while bots click, the current one is theirs: measured by it, what honest users like
+    would look like the fraud. On boards with visit features there are no intervals: the rate of an item is that of
+    the visitors who saw it, the estimate that of the average visitor, so a difference is no sign of fraud.
     """
 
     def __init__(self, state: LearnerState, view: View | None) -> None:
@@ -153,9 +153,10 @@ class _Items:
         return [self._item(slot) for slot in slots]
 
     def diverging(self) -> list[WatchItem]:
-        """Items whose click rate is outside of the interval, the farthest in its own standard deviations first.
+        """Items whose click rate is outside the interval, most of their own standard deviations beyond it first.
 
-        By more than one click: no interval reaches down to 0, and an item never clicked would always be outside.
+        The excess must be more than one click: no interval reaches 0, so an item never clicked would always be
+        outside.
         """
         if self._trusted is None or not self._compared:
             return []
@@ -193,9 +194,9 @@ class _Items:
 
 
 class EffectOut(Schema):
-    """What a feature does: it moves the logit of a click by `effect` of its standard deviations, in words `says`.
+    """The effect of a feature on the logit of a click, per standard deviation; `says`: the effect in words.
 
-    `odds`: what the odds of a click are multiplied by where the feature is a standard deviation above its mean.
+    `odds`: the factor on the odds of a click where the feature is one standard deviation above its mean.
     """
 
     feature: str
@@ -205,9 +206,9 @@ class EffectOut(Schema):
 
 
 class FeaturesOut(Schema):
-    """What features are worth: the share of the differences in how readily items are clicked that they explain.
+    """What features explain: `explained` is the share of the differences in attraction that they account for.
 
-    `count`: how many effects there are, features of items alone and with those of visits; `strongest`: all, or the
+    `count`: the number of effects, of item features alone and combined with visit features; `strongest`: all, or the
     strongest of them.
     """
 
@@ -218,7 +219,7 @@ class FeaturesOut(Schema):
 
 
 def summarize_features(board: Board, view: View | None, most: int | None = None) -> FeaturesOut | None:
-    """What features are worth by a learner's view, with all effects or so many; None if the board has none."""
+    """Summarize the effects of features by a learner's view, `most` at most; None if the board has no features."""
     space = board.learner_state.features
     if view is None or not space.size:
         return None
@@ -244,7 +245,7 @@ def _explained(space: FeatureSpace, view: View) -> str:
 
 
 def _meanings(space: FeatureSpace) -> list[tuple[str, str]]:
-    """What each of the numbers means where it brings more clicks, and where it brings fewer."""
+    """For each effect, a sentence for the case that it raises clicks and one for the case that it lowers them."""
     items = [f"items with {having}" for kind in space.items for having in _having(kind)]
     visitors = ["Visitors", *(f"Visitors with {having}" for kind in space.visits for having in _having(kind))]
     return [

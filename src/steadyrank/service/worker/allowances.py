@@ -1,4 +1,4 @@
-"""How many answers or lists a client may have in a minute, at all workers together as far as the log tells."""
+"""Rate limits per client and minute on answers and lists, across workers as far as the log tells."""
 
 from ...core.contract import ANYONE
 
@@ -6,11 +6,10 @@ _MOST = 100_000  # clients counted
 
 
 class Allowances:
-    """Uses of each client in this minute: a table of bounded size that never forgets who has used up its share.
+    """Counts the uses of each client in this minute, in a bounded table that never forgets a client at its limit.
 
-    A use is an answer, or a list. Those here are counted by the hash of their client's name, 0 without a name, when
-    they come; those at other workers by the number of their client, when the log brings them. A new minute begins a
-    new table.
+    A use is an answer, or a list. Local uses are counted at once, by the hash of the client's name, 0 without a name;
+    uses at other workers by the client's number, when the log brings them. Each minute starts a new table.
     """
 
     def __init__(self) -> None:
@@ -18,7 +17,7 @@ class Allowances:
         self._counts: dict[int, int] = {}
 
     def spend(self, client: int, number: int | None, most: int, now: float) -> bool:
-        """Count a use of a client, by its hash and its number if it is known; False if that is one too many."""
+        """Count a use of a client, by its hash, and its number if known. Returns False if it exceeds the limit."""
         self._turn(now)
         used = self._counts.get(client, 0)
         if client == 0 or (number is not None and number != ANYONE):
@@ -26,22 +25,22 @@ class Allowances:
         return used < most and self._add(client, most)
 
     def give_back(self, client: int) -> None:
-        """A use was counted that did not come about."""
+        """Undo the count of a use that did not happen."""
         if self._counts.get(client, 0) > 0:
             self._counts[client] -= 1
 
     def note(self, number: int, most: int, now: float) -> None:
-        """At another worker there was a use of the client with this number."""
+        """Count a use at another worker by the client with this number."""
         self._turn(now)
         self._add(_elsewhere(number), most)
 
     def used(self, now: float) -> int:
-        """Clients counted in this minute."""
+        """The number of clients counted in this minute."""
         self._turn(now)
         return len(self._counts)
 
     def forget(self, client: int) -> None:
-        """Keep nothing of a client."""
+        """Remove a client."""
         self._counts.pop(client, None)
 
     def _turn(self, now: float) -> None:
@@ -56,12 +55,12 @@ class Allowances:
         return True
 
     def _make_room(self, most: int) -> bool:
-        """Forget the half with the fewest uses, but nobody whose share is used up; whether there is room."""
+        """Drop the half with the fewest uses, except clients at their limit. Returns whether there is room."""
         middle = sorted(self._counts.values())[len(self._counts) // 2]
         self._counts = {who: count for who, count in self._counts.items() if count > middle or count >= most}
         return len(self._counts) < _MOST
 
 
 def _elsewhere(number: int) -> int:
-    """What stands for the client of this number in the table: below 0, where no hash is."""
+    """The table key for a client's number: negative, so that it differs from all hashes."""
     return -2 - number

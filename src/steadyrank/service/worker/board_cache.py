@@ -1,9 +1,9 @@
-"""Which boards of a worker are in memory: the least used ones leave it, and come back when they are asked for.
+"""Cache of a worker's boards: the least recently used ones are evicted from memory, and loaded again on demand.
 
-A board is evicted when nobody holds it, its own events are applied, and nothing of it is due. If impressions of it
-are open, the cache keeps when they are due, and loads it for that. Loading is folding: from the latest snapshot, or
-from the beginning of the log, up to one moment; what came since is applied in log order: nothing is missed or comes
-twice. To users, an evicted board sleeps, and wakes when it is loaded.
+A board is evicted when nobody holds it, its own events are applied, and nothing of it is due. If it has open
+impressions, the cache remembers when they are due, and loads the board then. Loading replays the log from the latest
+snapshot, or from its beginning, up to one moment; later events are applied in log order, so none is missed or applied
+twice. For users, an evicted board is asleep, and wakes when it is loaded.
 """
 
 import asyncio
@@ -30,19 +30,20 @@ from .log_writer import Line
 from .recovery import Kept, load, log_parked, parking_words, put_snapshot, rebuild
 from .store_threads import StoreThreads
 
-SNAPSHOT_AFTER = 500  # events of a board since its latest snapshot for which it is worth another when it is evicted
-_READERS = 2  # threads that fold boards
-_LOADED_AT_ONCE = 8  # boards loaded in a tick because something is due
-_PATIENCE = 1.25  # lifetimes until a worker looks after lists that another one gave out
-_AGAIN = 5.0  # seconds until a board that could not be read is tried again
-_SPARE = 20  # one in so many boards more than needed is evicted, so that not every moment somebody has to be
-_MOST_CLIENTS = 20  # counted in a minute: of a board with more, the minute has to end before it is evicted
-_LEAVING = 2.0  # seconds for snapshots at the end
-_HOUR = 60  # minutes between looks for clients of an evicted board
+SNAPSHOT_AFTER = 500  # events since the latest snapshot of a board that justify another one on eviction
+_READERS = 2  # threads that load boards
+_LOADED_AT_ONCE = 8  # boards loaded per tick because something is due
+_PATIENCE = 1.25  # lifetimes after which a worker takes over the open lists of another one
+_AGAIN = 5.0  # seconds until the loading of a board is retried
+_SPARE = 20  # one in so many boards is evicted in advance, so that evictions come in batches
+_MOST_CLIENTS = 20  # with more clients counted in the current minute, a board is evicted only after the minute
+_LEAVING = 2.0  # seconds for snapshots when the worker stops
+_HOUR = 60  # minutes between checks for expired clients of an evicted board
 
-# what a list of boards shows, without the name: only the values are kept, so that a board takes few bytes
+# the values shown in the list of boards, without names of fields, so that each board takes few bytes
 _SHOWN = BoardOut.__struct_fields__[1:]
-_FORMAT = zlib.crc32(",".join(_SHOWN).encode())  # with another one a board is folded once, and evicted anew
+# summaries of another format are ignored, and their boards loaded once
+_FORMAT = zlib.crc32(",".join(_SHOWN).encode())
 _LAST, *_DELAYS = (_SHOWN.index(name) for name in ("impressions", "lifetime", "settle"))
 
 log = logging.getLogger("steadyrank.service")
@@ -50,7 +51,7 @@ T = TypeVar("T")
 
 
 class BoardSummary(msgspec.Struct, array_like=True, frozen=True):
-    """What is shown of a board that is not in memory, and how far its impressions have come."""
+    """What is shown of a board that is not in memory, and the progress of its impressions."""
 
     format: int
     shown: list[Any]
@@ -59,13 +60,13 @@ class BoardSummary(msgspec.Struct, array_like=True, frozen=True):
 
     @classmethod
     def of(cls, board: Board) -> "BoardSummary":
-        """The summary of a board that is evicted."""
+        """Summarize a board that is evicted."""
         shown, impressions = board.summary(""), board.impressions
         return cls(_FORMAT, [getattr(shown, name) for name in _SHOWN], impressions.over, impressions.settled)
 
     @staticmethod
     def decode(body: bytes | None) -> "BoardSummary | None":
-        """The summary that `encode` wrote; None if there is none, or another version wrote it."""
+        """Decode the output of `encode`; None if there is none, or if another version wrote it."""
         try:
             summary = None if body is None else _summary_decoder.decode(body)
         except msgspec.MsgspecError:
@@ -74,20 +75,20 @@ class BoardSummary(msgspec.Struct, array_like=True, frozen=True):
         return summary if ours else None
 
     def encode(self) -> bytes:
-        """As the store keeps it."""
+        """Encode the summary for the store."""
         return msgspec.msgpack.encode(self)
 
     def shown_as(self, name: str) -> BoardOut:
-        """What a list of boards shows, of a board of this name."""
+        """The board as shown in the list of boards, under this name."""
         shown = dict(zip(_SHOWN, self.shown, strict=True))
         return BoardOut(board=name, **shown | {"collection": msgspec.convert(shown["collection"], _Facts)})
 
     def reached(self) -> Reached:
-        """How far its impressions have come."""
+        """The progress of its impressions."""
         return Reached(self.shown[_LAST], self.over, self.settled)
 
     def delays(self) -> tuple[float, float]:
-        """Its lifetime and its settling time in seconds."""
+        """Its lifetime and its settling time, in seconds."""
         lifetime, settle = (self.shown[place] for place in _DELAYS)
         return lifetime, lifetime if settle is None else settle
 
@@ -97,11 +98,11 @@ _summary_decoder = msgspec.msgpack.Decoder(BoardSummary)
 
 
 class EvictedBoard:
-    """A board that is not in memory. Nothing of it decides what is learnt: all that does is in the store.
+    """A board that is not in memory. Everything that decides what is learnt is in the store.
 
-    It keeps what a session knows beside the log, as far as that matters later: the latest round given out, the
-    allowances of this minute, and when its open impressions are due. `stirred`: since when another worker's lists
-    are open that nobody has ended.
+    It keeps what a session knows beside the log, as far as it matters later: the latest round given out, the
+    allowances of this minute, and when its open impressions are due. `stirred`: since when lists of another worker
+    have been open that nobody has expired.
     """
 
     __slots__ = (
@@ -123,18 +124,18 @@ class EvictedBoard:
         self, number: int, name: str, secret: bytes, summary: bytes | None, seals: Sequence[Seal] = ()
     ) -> None:
         self.number, self.name, self.secret, self.seals = number, name, secret, tuple(seals)
-        self._summary = summary  # encoded: there may be very many
+        self._summary = summary  # encoded, since there may be very many boards
         self.round = 0
-        self.due = math.inf  # when it has to be loaded
+        self.due = math.inf  # when it must be loaded
         self.stirred = math.inf
         self.clock: DueClock | None = None
-        self.allowances: tuple[Allowances, Allowances] | None = None  # of answers and of lists
-        self.loading: Any = None  # a task, once somebody asked for it
-        self.waiting: list[Line] = []  # events that came while it was being loaded
+        self.allowances: tuple[Allowances, Allowances] | None = None  # for answers and for lists
+        self.loading: Any = None  # a task while it is being loaded
+        self.waiting: list[Line] = []  # events to apply after loading
 
     @classmethod
     def of(cls, session: BoardSession, now: float) -> "EvictedBoard":
-        """A session is evicted; nothing of it may be due."""
+        """Convert a session that is evicted; nothing of it may be due."""
         summary = BoardSummary.of(session.board).encode()
         evicted = cls(session.number, session.name, session.secret, summary, session.seals.kept)
         evicted.round = session.round
@@ -148,15 +149,15 @@ class EvictedBoard:
 
     @property
     def is_known(self) -> bool:
-        """Whether anything is known of it without loading it."""
+        """Return whether its summary is known without loading it."""
         return self._summary is not None
 
     def summary(self) -> BoardSummary | None:
-        """What is known of it without loading it; None if that is nothing."""
+        """Its summary if known without loading it; None otherwise."""
         return BoardSummary.decode(self._summary)
 
     def start(self, now: float) -> None:
-        """The worker begins: the time of open impressions counts from now."""
+        """The worker starts: the delays of open impressions count from now."""
         summary = self.summary()
         if summary is None:
             self._summary = None
@@ -167,12 +168,12 @@ class EvictedBoard:
             self.due = self.clock.next(summary.reached())
 
     def note_event(self, line: Line, now: float) -> bool:
-        """An event of it was written, by another worker; whether it has to be loaded for that.
+        """Note an event of it written by another worker. Returns whether the board must be loaded now.
 
-        Lists of others are theirs to end, and their ends are heard of, too. It is loaded only if these stay away.
+        The worker that gave out a list also logs its expiry. The board is loaded only if that does not happen.
         """
         if isinstance(line.event, events.Configured | events.Resealed):
-            self._summary, self.due = None, now  # until it is loaded, nothing is known of it for sure
+            self._summary, self.due = None, now  # unknown until it is loaded
             return True
         summary = self.summary()
         if summary is None:
@@ -189,11 +190,11 @@ class EvictedBoard:
         return False
 
     def open_id(self, text: str, now: float) -> ImpressionId:
-        """What an impression id of this board says; any other is refused."""
+        """Decode an impression id of this board. Raises Refused for any other."""
         return Seals(self.secret, self.seals).open(text, now)
 
     def give_back(self, session: BoardSession) -> None:
-        """Give a session that was loaded what was kept."""
+        """Transfer what was kept to the loaded session."""
         session.round = self.round
         if self.allowances is not None:
             session.answers, session.lists = self.allowances
@@ -202,12 +203,12 @@ class EvictedBoard:
 
 
 class _Eviction(NamedTuple):
-    """What is to be written of a board that is evicted, or of a worker that ends."""
+    """What to write when a board is evicted or its worker stops."""
 
     number: int
     seq: int
     summary: bytes
-    kept: Kept | None  # a snapshot, if it is worth one
+    kept: Kept | None  # a snapshot, if it is worthwhile
 
     @classmethod
     def of(cls, session: BoardSession) -> "_Eviction":
@@ -218,10 +219,10 @@ class _Eviction(NamedTuple):
 
 
 class BoardCache:
-    """The boards of a worker, whether they are in memory, evicted or parked; used in the event loop's thread.
+    """The boards of a worker: in memory, evicted or parked. Used in the event loop's thread only.
 
-    `most`: how many may be in memory. The worker gives what time it is, and how to apply an event to a board in
-    memory, to wait until the log is applied as far as it goes now, and to do something meanwhile.
+    `most`: how many may be in memory. The worker passes a clock and callbacks that apply an event to a board in
+    memory, wait until the log is applied up to now, and start a background task.
     """
 
     def __init__(
@@ -241,15 +242,16 @@ class BoardCache:
         self.evicted: dict[str, EvictedBoard] = {}  # by name
         self.evicted_by_number: dict[int, EvictedBoard] = {}
         self.parked: dict[str, Parked] = {}  # boards that cannot be served, by name
-        self.divergences = 0  # snapshots unlike another worker's
-        self._due: list[tuple[float, int]] = []  # a heap: when evicted boards have to be loaded, and their numbers
+        self.divergences = 0  # snapshots that differ from another worker's
+        # heap of the times when evicted boards must be loaded, with their numbers
+        self._due: list[tuple[float, int]] = []
         self._uses = itertools.count(1)
         self._readers = StoreThreads("reader", url, _READERS, fences)
 
     def begin(
         self, sessions: Iterable[BoardSession], others: Iterable[KnownBoard], parked: dict[str, Parked]
     ) -> None:
-        """The boards of a store when a worker starts: those that are loaded, all others, and those not served."""
+        """Reset to the boards of a store when a worker starts: those loaded, all others, and those parked."""
         self.boards, self.by_number, self.parked = {}, {}, {}
         self.evicted, self.evicted_by_number, self._due = {}, {}, []
         self.add_boards(sessions, others, parked)
@@ -257,7 +259,7 @@ class BoardCache:
     def add_boards(
         self, sessions: Iterable[BoardSession], others: Iterable[KnownBoard], parked: dict[str, Parked]
     ) -> None:
-        """More boards, as `begin` takes them."""
+        """Add more boards; arguments as of `begin`."""
         self.parked |= parked
         for session in sessions:
             self.add_board(session)
@@ -268,29 +270,29 @@ class BoardCache:
             self._add_evicted(evicted)
 
     def knows_board(self, name: str) -> bool:
-        """Whether there is a board of this name, as far as the log was applied."""
+        """Return whether a board of this name exists, as far as the log was applied."""
         return name in self.boards or name in self.evicted or name in self.parked
 
     def find_board(self, name: str) -> BoardSession:
-        """A board in memory by its name."""
+        """Return a board in memory by name. Raises Refused if unknown or parked, Unavailable if evicted."""
         if name in self.parked:
             raise self.parked[name].refusal()
         if name in self.evicted:
-            raise Unavailable(f"board {name!r} sleeps")  # for who did not hold it
+            raise Unavailable(f"board {name!r} sleeps")  # only if the caller does not hold it
         if name not in self.boards:
             raise Refused(404, f"no board {name!r}")
         return self.boards[name]
 
     def count_boards(self) -> dict[str, int]:
-        """How many boards are in memory, how many are not, and how many are not served."""
+        """Count the boards in memory, evicted and parked."""
         return {"awake": len(self.by_number), "asleep": len(self.evicted_by_number), "parked": len(self.parked)}
 
     def hold_board(self, name: str) -> contextlib.AbstractAsyncContextManager[None]:
-        """Keep a board in memory meanwhile, and load it first if it is evicted; one that is not there is nothing."""
+        """A context that keeps a board in memory, loading it first if necessary; no effect if it does not exist."""
         return _Holding(self, name)
 
     async def take_hold(self, name: str) -> BoardSession | None:
-        """A board with one user more, loaded first if it is evicted; None if it is not there."""
+        """Load a board if necessary and hold it; None if it does not exist."""
         while (evicted := self.evicted.get(name)) is not None:
             await self.load_board(evicted)
         session = self.boards.get(name)
@@ -300,16 +302,16 @@ class BoardCache:
         return session
 
     def count_use(self, session: BoardSession) -> None:
-        """A board was asked for: the others are evicted before it."""
+        """Mark a board as the most recently used."""
         session.used = next(self._uses)
 
     def add_board(self, session: BoardSession) -> None:
-        """A board is in memory from now on."""
+        """Add a board in memory."""
         session.used = next(self._uses)
         self.boards[session.name] = self.by_number[session.number] = session
 
     def remove_board(self, number: int) -> None:
-        """A board is deleted, wherever it was."""
+        """Remove a deleted board, wherever it is."""
         self._drop_session(number)
         self._drop_evicted(number)
         self.parked = {name: board for name, board in self.parked.items() if board.number != number}
@@ -320,9 +322,9 @@ class BoardCache:
         return itertools.chain(self.by_number, self.evicted_by_number, parked)
 
     def park_board(self, number: int, why: str, begun: Parked | None = None) -> None:
-        """Serve a board no longer, until the next start: it cannot go on with its log. The others do.
+        """Stop serving a board until the next start, because it cannot go on with its log. Other boards go on.
 
-        `begun`: the same, where this worker had not heard of the board before.
+        `begun`: the parked board if it is new to this worker.
         """
         session, evicted = self.by_number.get(number), self.evicted_by_number.get(number)
         if session is not None:
@@ -354,7 +356,7 @@ class BoardCache:
             del self.evicted[evicted.name]
 
     def note_event(self, line: Line) -> str:
-        """An event of a board that is not in memory; its outcome."""
+        """Handle an event of a board that is not in memory. Returns its outcome."""
         evicted = self.evicted_by_number.get(line.board)
         if evicted is None:
             parked = next((board for board in self.parked.values() if board.number == line.board), None)
@@ -369,12 +371,12 @@ class BoardCache:
         return "done"
 
     def _schedule(self, evicted: EvictedBoard) -> None:
-        """See to it that a board is named by `due_boards` when its time has come."""
+        """Make `due_boards` yield a board when it is due."""
         if evicted.due < math.inf:
             heapq.heappush(self._due, (evicted.due, evicted.number))
 
     def due_boards(self, now: float) -> Iterator[EvictedBoard]:
-        """Some boards that have to be loaded now; the others at the next look."""
+        """Yield boards that must be loaded now, a few per call."""
         count = 0
         while self._due and self._due[0][0] <= now and count < _LOADED_AT_ONCE:
             _, number = heapq.heappop(self._due)
@@ -382,13 +384,13 @@ class BoardCache:
             if evicted is None or evicted.loading is not None:
                 continue
             if evicted.due > now:
-                self._schedule(evicted)  # put off since
+                self._schedule(evicted)  # postponed meanwhile
                 continue
             count += 1
             yield evicted
 
     async def load_board(self, evicted: EvictedBoard) -> None:
-        """Bring a board into memory; who asks meanwhile waits for the same."""
+        """Load a board into memory; concurrent calls share one load."""
         self._begin_loading(evicted)
         failure: Unavailable | None = await asyncio.shield(evicted.loading)
         if failure is not None:
@@ -415,7 +417,7 @@ class BoardCache:
             return None  # deleted meanwhile
         self._drop_evicted(evicted.number)
         if session is None:
-            return None  # deleted, and the event that says so is on its way
+            return None  # deleted; the event is still to be read
         evicted.give_back(session)
         self.add_board(session)
         for line in evicted.waiting:
@@ -424,11 +426,11 @@ class BoardCache:
             except Refused:
                 if session.parked is not None:
                     break
-                continue  # who wrote it was told
+                continue  # the worker that wrote it got the refusal
         return None
 
     def _put_off(self, evicted: EvictedBoard) -> None:
-        """A board could not be read now: who asks may try again, and what has to load it will."""
+        """Reset a board that could not be loaded, for later attempts."""
         lines, evicted.waiting, evicted.loading = evicted.waiting, [], None
         now = self._monotonic()
         for line in lines:
@@ -438,7 +440,7 @@ class BoardCache:
             self._schedule(evicted)
 
     async def load_unasked(self, evicted: EvictedBoard) -> None:
-        """Load a board that nobody asked for: it is the first to be evicted again."""
+        """Load a board that no request needs; it is the first to be evicted again."""
         try:
             await self.load_board(evicted)
         except Unavailable as error:
@@ -448,9 +450,9 @@ class BoardCache:
             session.used = 0
 
     async def load_unknown(self) -> None:
-        """Fold boards once of which the store says too little: it is not known whether impressions of them are open.
+        """Load the boards without a valid summary, since it is unknown whether they have open impressions.
 
-        They were not evicted in good order, or by another version. Others go first.
+        They were evicted by a crash or by another version. Boards that requests ask for come first.
         """
         for evicted in [board for board in self.evicted_by_number.values() if not board.is_known]:
             if self.evicted_by_number.get(evicted.number) is evicted:
@@ -461,17 +463,17 @@ class BoardCache:
 
     @property
     def is_full(self) -> bool:
-        """Whether more boards are in memory than there may be."""
+        """Whether more boards are in memory than allowed."""
         return len(self.by_number) > self.most
 
     async def evict_idle(self) -> None:
-        """Evict the least used boards, until there are no more than there may be in memory."""
+        """Evict the least recently used boards until the number in memory is allowed."""
         now = self._monotonic()
         count = len(self.by_number) - self.most + self.most // _SPARE
         idle = (session for session in self.by_number.values() if _is_idle(session, now))
         chosen = [(session, session.used) for session in heapq.nsmallest(count, idle, key=lambda s: s.used)]
         try:
-            await self._catch_up()  # what they have put into the log is applied then
+            await self._catch_up()  # applies what they have put into the log
         except Unavailable:
             return
         now, evictions = self._monotonic(), []
@@ -481,23 +483,23 @@ class BoardCache:
                 self._add_evicted(EvictedBoard.of(session, now))
                 evictions.append(_Eviction.of(session))
         if evictions:
-            await asyncio.shield(self._save(evictions))  # also if the worker ends
+            await asyncio.shield(self._save(evictions))  # even if the worker stops
 
     async def save_all(self) -> None:
-        """Write what a worker that ends knows of its boards, so that the next start need not fold their logs."""
+        """Save summaries and snapshots when the worker stops, so that the next start need not replay the logs."""
         sessions = [session for session in self.by_number.values() if not session.board.stale]
         sessions.sort(key=lambda session: session.board.events_kept - session.board.events)
         await self._save([_Eviction.of(session) for session in sessions], _LEAVING)
 
     async def save_boards(self, numbers: Iterable[int], seconds: float) -> None:
-        """Write what another worker has to know of some boards, which is to serve them; snapshots for so long."""
+        """Save boards that another worker is going to serve; `seconds`: the limit for snapshots."""
         sessions = [self.by_number[number] for number in numbers if number in self.by_number]
         evictions = [_Eviction.of(session) for session in sessions if not session.board.stale]
         if evictions:
             await self._save(evictions, seconds)
 
     async def _save(self, evictions: Sequence[_Eviction], seconds: float = math.inf) -> None:
-        """Write what boards leave, snapshots for so many seconds."""
+        """Write summaries, then snapshots until the time is up."""
         unlike: list[int] = []
         try:
             await self._readers.run(lambda store: _save(store, evictions, time.monotonic() + seconds, unlike))
@@ -506,7 +508,7 @@ class BoardCache:
         self.divergences += len(unlike)
 
     def client_days(self, minute: int) -> list[tuple[int, float]]:
-        """Evicted boards whose clients are to be looked at in this minute, and after how many days they go."""
+        """Evicted boards whose clients are checked in this minute, each with the days until clients expire."""
         return [
             (number, summary.shown_as("").client_days)
             for number, evicted in list(self.evicted_by_number.items())
@@ -514,12 +516,12 @@ class BoardCache:
         ]
 
     def close(self) -> None:
-        """End the threads that read boards."""
+        """Stop the threads that load boards."""
         self._readers.close()
 
 
 class _Holding(contextlib.AbstractAsyncContextManager[None]):
-    """A board that is held by a request; a class, since a generator would take twice the time."""
+    """A request's hold on a board. A class, since a generator would take twice the time."""
 
     __slots__ = ("_cache", "_name", "_session")
 
@@ -535,20 +537,20 @@ class _Holding(contextlib.AbstractAsyncContextManager[None]):
 
 
 def _is_idle(session: BoardSession, now: float) -> bool:
-    """Whether a board could be evicted as far as it knows itself."""
+    """Return whether a board can be evicted as far as its own state tells."""
     busy = session.users or session.refolding is not None or session.board.stale or session.answering
     clients = max(session.answers.used(now), session.lists.used(now))
     return not busy and clients <= _MOST_CLIENTS and not any(session.due(now))
 
 
 def _load(store: SqlStore, evicted: EvictedBoard) -> BoardSession | None:
-    """The session of a board as the log says at one moment; None if it is no longer there."""
+    """Load a board as of one moment of the log; None if it no longer exists."""
     with store.reading():
         return load(store, evicted.number, evicted.name, evicted.secret)
 
 
 def _save(store: SqlStore, evictions: Sequence[_Eviction], end: float, unlike: list[int]) -> None:
-    """Write what boards leave, snapshots until a moment; `unlike` gets those that are unlike another worker's."""
+    """Write summaries, and snapshots until `end`; boards whose snapshot is unlike another worker's go to `unlike`."""
     store.keep_summaries([(one.number, one.seq, one.summary) for one in evictions])
     for one in evictions:
         if one.kept is None or time.monotonic() > end:
@@ -558,14 +560,14 @@ def _save(store: SqlStore, evictions: Sequence[_Eviction], end: float, unlike: l
 
 
 def summaries(store: SqlStore) -> Iterator[tuple[str, BoardOut | str]]:
-    """Of each board by name what a list shows, or why it cannot be read; each is folded to see."""
+    """Yield each board's name and its entry in the list of boards, or why it cannot be read. Replays every board."""
     with store.reading():
         for known in sorted(store.known_boards(), key=lambda board: board.name):
             try:
                 board = rebuild(store, known.number, known.name, store.head())
             except Unavailable:
                 raise
-            except Exception as error:  # a lack of memory, too: the others are shown
+            except Exception as error:  # including a lack of memory
                 yield known.name, parking_words(error)
             else:
                 yield known.name, board.summary(known.name)

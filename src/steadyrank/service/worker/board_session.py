@@ -1,7 +1,7 @@
-"""A board as a worker holds it in memory: beside what the log says, what this worker alone knows of it.
+"""A board in the memory of a worker, with the state that only this worker has.
 
-That is who may answer how often, when impressions are settled or over by the worker's own clock, which answers came
-too late for the order in which the board learns, and the secrets that sign impression ids.
+That state is the rate limits of clients, the times when impressions settle and expire by the worker's clock, the
+share of answers that came too late to be learnt from in order, and the secrets that sign impression ids.
 """
 
 import asyncio
@@ -28,123 +28,124 @@ from .impression_ids import Seals, Signer, room_for
 from .log_rows import Unreadable, not_applied
 from .log_writer import Line
 
-_AT_ONCE = 2_000  # impressions settled or expired by one event: applying it must not take long
-_PARTS = 8  # into which a delay is divided for a board that is evicted
+_AT_ONCE = 2_000  # impressions settled or expired by one event, so that applying it is quick
+_PARTS = 8  # of a delay, for thinning the clock of an evicted board
 _MOST_CLIENTS = 100_000
-LATEST = 200  # answers looked at
-_FEWEST = 50  # answers before anything is said
+LATEST = 200  # answers considered
+_FEWEST = 50  # answers before a share is given
 
 
 class Reached(NamedTuple):
-    """How far the impressions of a board have come."""
+    """The progress of a board's impressions."""
 
-    last: int  # number of the latest one
+    last: int  # number of the latest
     over: int
     settled: int
 
 
 class Edge(NamedTuple):
-    """Where the log of a board begins; what was before it is in a snapshot."""
+    """Where the log of a board begins; a snapshot covers what was before."""
 
-    seq: int  # the last event that is no longer kept, 0 if all are
-    events: int  # how many are no longer kept
-    first_round: int  # the first one that may be labelled: no feedback of it, or of a later one, is in the snapshot
+    seq: int  # the last event not kept, 0 if all are kept
+    events: int  # the number of events not kept
+    first_round: int  # the first round that can be labelled: the snapshot has no feedback of it or of later ones
 
 
 class Parked(NamedTuple):
-    """A board that this worker does not serve, since it cannot go on with its log; it loses nothing meanwhile."""
+    """A board that this worker does not serve, since it cannot go on with its log; its log loses nothing."""
 
     number: int
     name: str
     why: str
-    seals: Seals  # what its impression ids are signed by
+    seals: Seals  # for verifying its impression ids
 
     def refusal(self) -> Refused:
-        """What whoever asks for it is told."""
+        """The refusal of requests for it."""
         return Refused(503, f"board {self.name!r} is parked: {self.why}")
 
 
 class BoardSession:
-    """A board, and what is not in the log: nothing of it decides what is learnt."""
+    """A board and the state beside its log; none of that state decides what is learnt."""
 
     def __init__(self, number: int, name: str, secret: bytes, board: Board) -> None:
         self.number, self.name, self.secret, self.board = number, name, secret, board
-        self.parked: Parked | None = None  # once it is no longer served, for those who hold it still
+        self.parked: Parked | None = None  # set when it is no longer served, for requests that still hold it
         self._hasher = Signer(secret, "client")
-        self.keys: QueryKeys | None = None  # of a collection: ids of queries and items by their texts
+        self.keys: QueryKeys | None = None  # for a collection: maps texts to ids of queries and items
         if board.config.collection is not None:
             self.keys = QueryKeys(board.config.collection.fold, Signer(secret, "query").sign(b""))
         self.reseal([])
-        self.resealing: asyncio.Task[Any] | None = None  # what reads which secret signs by now
-        self.round = 0  # latest round given out here
+        self.resealing: asyncio.Task[Any] | None = None  # reads the secrets after a rotation
+        self.round = 0  # the latest round given out here
         self.applied = number
         self.edge = Edge(0, 0, 1)  # as of about a second ago
         self.refolding: asyncio.Task[Any] | None = None
         self.clock = DueClock()
-        self.users = 0  # requests that hold it: it does not go to sleep under them
-        self.used = 0  # when it was last asked for: the how manieth time of the worker
-        self.answers = Allowances()  # of each client in this minute
+        self.users = 0  # requests that hold it, which prevents eviction
+        self.used = 0  # when it was last used, on the worker's counter
+        self.answers = Allowances()  # per client in this minute
         self.lists = Allowances()
-        self.lateness = Lateness()  # of answers, as this worker saw them
-        self.answering: dict[int, asyncio.Future[Any]] = {}  # by key of the impression, until the log has its answer
-        self._clients: dict[int, int] = {}  # numbers of clients by hash, as far as this worker has written them
-        # items whose clicks rise alone: of which board, after how many of its events, and the items
+        self.lateness = Lateness()  # of answers at this worker
+        self.answering: dict[int, asyncio.Future[Any]] = {}  # by impression key, until its answer is in the log
+        self._clients: dict[int, int] = {}  # numbers of clients by hash, as far as this worker has seen them
+        # cached search for items with too few outcomes: the board, its count of events then, and the items
         self.few_outcomes: tuple[weakref.ref[Board] | None, int, list[FewOutcomesOut]] = None, 0, []
-        self._room: tuple[Any, int, int] = (None, 0, 0)  # features and how many kinds of cohorts it is for, and bytes
+        # features and number of cohort kinds, and the bytes for these
+        self._room: tuple[Any, int, int] = (None, 0, 0)
 
     def summary(self) -> BoardOut:
-        """The board as the API shows it."""
+        """The board as shown by the API."""
         return self.board.summary(self.name)
 
     def check_served(self) -> None:
-        """Refuse what is to be done with a board that was parked since it was asked for."""
+        """Raise Refused if the board was parked since it was looked up."""
         if self.parked is not None:
             raise self.parked.refusal()
 
     @property
     def open(self) -> bool:
-        """Whether any impression is not over: without one nothing is due, and most boards have none."""
+        """Whether any impression is open. Otherwise nothing is due, and most boards have none."""
         return self.board.impressions.over < self.board.impressions.last
 
     def reached(self) -> Reached:
-        """How far its impressions have come."""
+        """The progress of its impressions."""
         impressions = self.board.impressions
         return Reached(impressions.last, impressions.over, impressions.settled)
 
     def due(self, now: float) -> Iterator[AnyEvent]:
-        """Events that say which impressions are settled or over."""
+        """Yield events that settle or expire impressions which are due."""
         return self.clock.due(now, self.reached(), self.board.config.lifetime, self.board.settle)
 
     def reseal(self, seals: Sequence[Seal]) -> None:
-        """Sign by the first of some secrets, if there are any, and know what the others have signed."""
+        """Sign with the first of these secrets, if any, and accept signatures of the others."""
         self.seals = Seals(self.secret, seals)
         self.signer = self.seals.signer
 
     def id_room(self) -> int:
-        """Bytes of an impression id for what differs from visit to visit: as many for all visits of the board."""
+        """Bytes of an impression id reserved for what varies between visits: the same for all visits of the board."""
         space, kinds = self.board.learner_state.features, self.board.impressions.kinds
         if self._room[0] is not space or self._room[1] != len(kinds):
             self._room = space, len(kinds), room_for(space, kinds)
         return self._room[2]
 
     def hash_client(self, client: str) -> int:
-        """63 bits that stand for a client on this board and mean nothing elsewhere; never 0."""
+        """A keyed hash of a client: 63 bits, meaningless on other boards; never 0."""
         return int.from_bytes(self._hasher.sign(client.encode())[:8], "little") >> 1 or 1
 
     def hash_cohort(self, kind: str, name: str) -> int:
-        """As much for a cohort: no client's name begins with what stands before its kind."""
+        """The same for a cohort; its prefix cannot occur in a client's name."""
         return self.hash_client(f"\0{kind}\0{name}")
 
     def hash_report(self, id_: str) -> int:
-        """The key of a list that another ranker showed, by the id that the caller gave it."""
+        """The key of a reported list, from the caller's id."""
         return self.hash_client(f"\1{id_}")
 
     def hash_outcome(self, id_: str) -> int:
-        """The number of an outcome, by the id that the caller gave it."""
+        """The number of an outcome, from the caller's id."""
         return self.hash_client(f"\2{id_}")
 
     def observed_items(self, id_: str, wanted: Iterable[str]) -> list[str] | None:
-        """The list that came under an id, as far as it is remembered; of a collection, names among `wanted` alone."""
+        """The items reported under an id, if remembered; in a collection, only those among `wanted` have names."""
         impressions, state = self.board.impressions, self.board.learner_state
         number = impressions.numbers.get(self.hash_report(id_))
         if number is None:
@@ -156,7 +157,7 @@ class BoardSession:
 
     @contextlib.asynccontextmanager
     async def alone(self, key: int) -> AsyncIterator[None]:
-        """One answer to an impression at a time: what comes meanwhile waits, and finds what the log says by then."""
+        """Serialize answers to one impression: each waits for the one before, and sees its effect."""
         while (before := self.answering.get(key)) is not None:
             await asyncio.wait([before])
         self.answering[key] = done = asyncio.get_running_loop().create_future()
@@ -167,16 +168,16 @@ class BoardSession:
             done.set_result(None)
 
     def is_client(self, name: str | None, hashed: int) -> bool:
-        """Whether a name is that of the client with this hash, in the same time for all; 0 is anybody."""
+        """Compare a name with the hash of a client in constant time; hash 0 matches anybody."""
         given = self.hash_client(name or "")
         return not hashed or hmac.compare_digest(given.to_bytes(8), hashed.to_bytes(8))
 
     def client_number(self, client: int) -> int:
-        """The number of a client by its hash, as far as it is known here; the store decides which one is logged."""
+        """The number of a client by its hash, as far as known here; the store decides which one is logged."""
         return self._clients.get(client, ANYONE)
 
     def learn_clients(self, line: Line) -> None:
-        """Keep in mind which number a client got, and which numbers mean nobody from here on, in log order."""
+        """Remember the number that a client got, and forget numbers made void, in log order."""
         if line.client and isinstance(line.event, events.OfVisitor):
             if len(self._clients) >= _MOST_CLIENTS:
                 self._clients.clear()
@@ -187,21 +188,24 @@ class BoardSession:
             self._clients = {client: number for client, number in self._clients.items() if number not in gone}
 
     def forget_client(self, client: int) -> None:
-        """Keep nothing of a client in memory either."""
+        """Remove a client from memory."""
         self.answers.forget(client)
         self.lists.forget(client)
         self._clients.pop(client, None)
 
     def may_answer(self, client: int, number: int | None, now: float) -> bool:
-        """Count an answer of a client by its hash, 0 for none; False if it is one too many in this minute."""
+        """Count an answer of a client by its hash, 0 if unknown. Returns False if it exceeds the limit."""
         return self.answers.spend(client, number, self._minutely(client != 0), now)
 
     def may_look(self, client: int, now: float) -> bool:
-        """Count a list for a client by its hash; False if it is one too many in this minute."""
+        """Count a list for a client by its hash. Returns False if it exceeds the limit."""
         return self.lists.spend(client, self.client_number(client), self.board.config.client_lists, now)
 
     def note(self, line: Line, outcome: str, own: bool, now: float) -> None:
-        """Count an answer; and if another worker took it, against its client, as lists; `own`: this one did."""
+        """Update lateness by an answer; count other workers' answers and lists against their clients.
+
+        `own`: whether this worker wrote the event.
+        """
         if outcome in ("learnt", "waiting", "late"):
             self.lateness.count(outcome == "late")
         if own or not isinstance(line.event, events.ListShown | events.Answered | events.Observed):
@@ -214,7 +218,7 @@ class BoardSession:
             self.answers.note(number, self._minutely(number != ANYONE), now)
 
     def show_lists(self, lines: Sequence[Line], own: Callable[[AnyEvent], bool], now: float) -> bool:
-        """Apply lists, at once, if none of them is unusual; whether it was done. `own`: which this worker gave."""
+        """Apply lists as a batch, unless one is unusual; returns whether it did. `own`: which lists are this worker's."""
         shown = [line.event for line in lines if isinstance(line.event, events.ListShown)]
         if len(shown) < len(lines) or not self.board.show_lists(shown):
             return False
@@ -231,17 +235,17 @@ class BoardSession:
 
 
 def begin(number: int, name: str, secret: bytes, event: events.Created | Unreadable) -> BoardSession | Parked:
-    """A new board, or the same parked, with the reason, if none can be made here."""
+    """Make a new board, or park it with the reason if that fails here."""
     if isinstance(event, Unreadable):
         return Parked(number, name, str(event), Seals(secret, []))
     try:
         return BoardSession(number, name, secret, Board.create(event.config, event.items, event.features))
-    except Exception as error:  # a lack of memory, too
+    except Exception as error:  # including a lack of memory
         return Parked(number, name, str(not_applied(number, error)), Seals(secret, []))
 
 
 class DueClock:
-    """Which impressions are due; delays count from when this worker saw them."""
+    """When impressions are due to settle or expire; delays count from when this worker saw them."""
 
     def __init__(self) -> None:
         self._queues: dict[str, DelayQueue] = {}
@@ -249,13 +253,13 @@ class DueClock:
         self._due: dict[str, int] = {}
 
     def due(self, now: float, reached: Reached, lifetime: float, settle: float) -> Iterator[AnyEvent]:
-        """Events that say which impressions are settled or over; the same again until the log has them."""
+        """Yield events that settle or expire what is due; repeated until the log has them."""
         for kind, delay, upto in (("over", lifetime, reached.over), ("settled", settle, reached.settled)):
             queue = self._queues.get(kind)
             if queue is None or queue.delay != delay:
                 if kind == "over" and queue is not None and delay < queue.delay:
                     _note(queue, now, reached.last)
-                    self._longer.append(queue)  # ids that were given out say for how long they can be answered
+                    self._longer.append(queue)  # ids already given out say how long they can be answered
                 queue = self._queues[kind] = DelayQueue(delay)
             longer = self._still_longer(reached.over) if kind == "over" else None
             number = self._due[kind] = max((longer or queue).due(now), self._due.get(kind, 0))
@@ -266,13 +270,13 @@ class DueClock:
                 yield events.Settled(min(number, upto + _AT_ONCE))
 
     def _still_longer(self, over: int) -> DelayQueue | None:
-        """The queue of a longer lifetime whose impressions are not all over yet, if there is any."""
+        """The first queue of a longer lifetime that still has open impressions, if any."""
         while self._longer and (not self._longer[0].moments or self._longer[0].moments[-1][1] <= over):
             self._longer.pop(0)
         return self._longer[0] if self._longer else None
 
     def next(self, reached: Reached) -> float:
-        """When something is due next, if nothing else happens; infinite if nothing is open."""
+        """When something is next due if nothing else happens; infinite if nothing is open."""
         over, settled = self._queues.get("over"), self._queues.get("settled")
         at = math.inf
         if over is not None:
@@ -284,7 +288,7 @@ class DueClock:
         return at
 
     def thin(self) -> None:
-        """Take few bytes: moments within an eighth of a delay become one, the latest of them."""
+        """Save memory: merge moments within an eighth of a delay into the latest of them."""
         for queue in (*self._queues.values(), *self._longer):
             kept: list[tuple[float, int]] = []
             for moment in queue.moments:
@@ -297,32 +301,32 @@ class DueClock:
 
 
 def _note(queue: DelayQueue, now: float, last: int) -> None:
-    """Impressions up to the last one are there now, if they were not before."""
+    """Record that impressions up to `last` exist by now."""
     if not queue.moments or queue.moments[-1][1] < last:
         queue.note(now, last)
 
 
 class Lateness:
-    """The latest answers that this worker saw of a board, and which of them were late.
+    """The latest answers to a board at this worker, and which of them were late.
 
-    Late is an answer that came after its list was settled, and one that was refused because the list has expired.
+    An answer is late if its list was settled already, or if it was refused because the list has expired.
     """
 
     def __init__(self) -> None:
         self._latest: collections.deque[bool] = collections.deque(maxlen=LATEST)
 
     def count(self, late: bool) -> None:
-        """An answer came."""
+        """Record an answer."""
         self._latest.append(late)
 
     @property
     def share(self) -> float | None:
-        """Of late ones among the latest answers; None while there are too few to tell."""
+        """The share of late ones among the latest answers; None while there are too few."""
         return sum(self._latest) / len(self._latest) if len(self._latest) >= _FEWEST else None
 
     @contextlib.contextmanager
     def refusals(self) -> Iterator[None]:
-        """Count an answer that is refused meanwhile because its list has expired."""
+        """A context that counts a refusal because of an expired list as a late answer."""
         try:
             yield
         except Refused as refusal:
@@ -330,6 +334,6 @@ class Lateness:
             raise
 
     def count_refusal(self, refusal: Refused) -> None:
-        """Count an answer that was refused, if that is because its list has expired."""
+        """Count a refused answer if it was refused because its list has expired."""
         if refusal.code == 410:
             self.count(True)

@@ -1,35 +1,35 @@
-"""What time it is for a worker: by the clock of the store, or of this machine where the store has none.
+"""The time of a worker, by the clock of the store, or of this machine if the store has none.
 
-A clock can be wrong: set by hand, by a faulty time server, or after a start without one. So a worker goes by what it
-read of the clock and by how much time has passed since, which no setting of a clock changes. It reads the clock every
-second. A small difference is followed, a jump is not, unless it lasts. While the time is in doubt, nothing is deleted
-for its age.
+A clock can be wrong: set by hand, by a faulty time server, or after a start without one. So a worker combines its
+last reading of the clock with a monotonic timer, which no clock setting changes. It reads the clock every second,
+follows small differences, and accepts a jump only if it lasts. While the time is in doubt, nothing is deleted because
+of its age.
 """
 
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-MOST_SKEW = 60.0  # seconds by which clocks may differ
-STEADY = 3_600.0  # seconds for which another time has to last until it is believed, and until age counts again
+MOST_SKEW = 60.0  # seconds; clocks may differ by so much
+STEADY = 3_600.0  # seconds until a new time is trusted, and until age counts again
 
 
 def uptime() -> float:
-    """Seconds since the machine started, also those in which it was suspended where that can be known."""
+    """Seconds since the machine booted, including time in suspension where the system reports it."""
     boot: int | None = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot is None else time.clock_gettime(boot)
 
 
 class Skew(NamedTuple):
-    """Seconds by which clocks differ from the time that a worker goes by; above 0 they are ahead."""
+    """Seconds by which clocks are ahead of the worker's time."""
 
     machine: float
-    store: float  # of the clock that is gone by, if that has jumped; else 0
-    log: float  # of the latest event, if that is in the future; else 0
+    store: float  # of the reference clock, if it has jumped; else 0
+    log: float  # of the time of the latest event, if that is in the future; else 0
 
     @property
     def alarming(self) -> bool:
-        """Whether any of them is more than clocks may differ by."""
+        """Return whether any difference exceeds what is allowed."""
         return max(map(abs, self)) > MOST_SKEW
 
     def __str__(self) -> str:
@@ -53,36 +53,36 @@ class _Jump(NamedTuple):
 
 
 class Clock:
-    """Seconds since 1970; the time of a worker. `wall`: the clock of this machine; `steady`: only ever goes on."""
+    """Seconds since 1970: the time of a worker. `wall`: the clock of this machine; `steady`: a monotonic timer."""
 
     def __init__(self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = uptime) -> None:
         self._wall, self._steady = wall, steady
-        self._begin = steady()  # since when it has gone by this offset
+        self._begin = steady()  # since when this offset has been in use
         self._offset = wall() - self._begin
         self._jump: _Jump | None = None
         self._away = self._ahead = 0.0
-        self._seq = -1  # the latest event, at the latest look; -1 before the first one
+        self._seq = -1  # the latest event at the last call of `look`; -1 before the first
         self._settled = self._begin  # when age counts again
 
     def __call__(self) -> float:
-        """What time it is."""
+        """The current time."""
         return self._offset + self._steady()
 
     @property
     def settled(self) -> bool:
-        """Whether what is old by this time may be deleted."""
+        """Whether old data may be deleted by this time."""
         return self._steady() >= self._settled
 
     @property
     def skew(self) -> Skew:
-        """How far clocks differ from this time."""
+        """How far the clocks differ from this time."""
         return Skew(self._wall() - self(), self._away, self._ahead)
 
     def look(self, store_time: float | None, seq: int, at: float) -> None:
-        """Read the clock: that of the store, if it has one; `seq`, `at`: its latest event, and when it was written.
+        """Read the clock, the store's if it has one; `seq`, `at`: the store's latest event, and when it was written.
 
-        At the first look nothing else is known: the clock is believed. Age counts after as long a time as the store
-        was not in use, an hour at most: in that time somebody may set a clock that is wrong.
+        The first reading is trusted, since nothing else is known. Age counts after a delay as long as the store was
+        unused, at most an hour, so that a wrong clock can be corrected first.
         """
         now = self._steady()
         offset = (self._wall() if store_time is None else store_time) - now
@@ -96,10 +96,10 @@ class Clock:
             self._settled = now + STEADY
 
     def _follow(self, now: float, offset: float, confirmed: bool) -> None:
-        """Go by an offset if it differs little, or has lasted: as long as the one before, an hour at most.
+        """Adopt an offset that differs little, or has lasted as long as the previous one, at most an hour.
 
-        `confirmed`: another worker, which goes by its own steady time, has just written an event at this time. Then
-        this worker was stopped for a while, or began by a wrong clock.
+        `confirmed`: another worker, with its own steady timer, has just written an event at this time. Then this
+        worker was stopped for a while, or started with a wrong clock.
         """
         self._away = 0.0
         if abs(offset - self._offset) <= MOST_SKEW:

@@ -1,4 +1,4 @@
-"""Items whose clicks rise while outcomes do not, looked for again whenever enough has come that is new."""
+"""Cached search for items with rising clicks and too few outcomes, repeated after enough new events."""
 
 import weakref
 
@@ -6,11 +6,11 @@ from ..board.few_outcomes import BLOCKS, FewOutcomesOut, answered_lists, few_out
 from .board_session import BoardSession
 from .worker import Worker
 
-_FEWEST_EVENTS = 50  # between two looks
+_FEWEST_EVENTS = 50  # between two searches
 
 
 async def few_outcomes_of(worker: Worker, session: BoardSession) -> list[FewOutcomesOut]:
-    """The items of a board that are told of, as of a fortieth of its remembered lists ago, or less."""
+    """The items found on a board; the result may lag by up to a fortieth of its remembered lists."""
     board, (looked_at, events, items) = session.board, session.few_outcomes
     remembered = board.impressions.last - board.impressions.forgotten
     again = looked_at is None or looked_at() is not board

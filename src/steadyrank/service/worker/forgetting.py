@@ -1,12 +1,12 @@
-"""A query of a collection is forgotten: in memory, in its snapshots, and in its log.
+"""Forget a query of a collection: in memory, in its snapshots, and in its log.
 
-In the log it is a keyed digest in every list and every answer. These events are written anew with a number by
-chance in its place, the same in all of them: folded, they lead to the same memory, and nothing leads to the query.
+In the log, a query is a keyed digest in every list and answer. These events are rewritten with one random number in
+its place: replayed, they give the same state, but nothing leads to the query.
 
-The event that says so comes first. From then on no snapshot from before it is kept (`put_snapshot`), and those that
-there are get the other number. It is the last of the events before it to be rewritten: whoever reads it as it was
-forgets the query under both numbers, and whoever reads it rewritten finds the query nowhere in the store. A worker
-that has read the events as they were, and this one rewritten, folds the log again (`Board.outdate`).
+The `QueryForgotten` event is written first. From then on no earlier snapshot is kept (`put_snapshot`), and the
+existing ones are rewritten with the random number. The event itself is rewritten last: a worker that reads it in its
+original form forgets the query under both numbers, and one that reads it rewritten finds the query nowhere in the
+store. A worker that has read the original lists but the rewritten event replays the log (`Board.outdate`).
 """
 
 import asyncio
@@ -30,19 +30,19 @@ from .board_session import BoardSession
 from .log_writer import POLL
 from .worker import Worker
 
-_AT_ONCE = 2_000  # events looked at between others that are to be written
-_OTHERS = 20 * POLL  # seconds in which other workers on the same log have read what was written
+_AT_ONCE = 2_000  # events scanned at a time, with other writes in between
+_OTHERS = 20 * POLL  # seconds within which other workers on the same log have read a write
 
 
 class Forgotten(NamedTuple):
-    """Whether anything was known of a query, and how many events said something of it."""
+    """Whether the query was known, and how many events mentioned it."""
 
     known: bool
     events: int
 
 
 async def forget(worker: Worker, session: BoardSession, query: int) -> Forgotten:
-    """Forget a query by its id; done when it returns. If it ends before that, asking again does the rest."""
+    """Forget a query by its id; complete on return. If interrupted, calling it again does the rest."""
     session.check_served()
     number, writer = session.number, worker.log_writer
     now = 1 + int(worker.chance.integers(2**ID_BITS - 1))
@@ -60,7 +60,7 @@ async def forget(worker: Worker, session: BoardSession, query: int) -> Forgotten
 
 
 def _rewrite(board: int, after: int, upto: int, query: int, now: int, store: SqlStore) -> tuple[int, int]:
-    """Rewrite some events; up to which one, and how many said something of the query."""
+    """Rewrite a chunk of events. Returns the last event scanned, and how many mentioned the query."""
     marks = msgspec.msgpack.encode(query)
     seq, bodies = store.bodies(board, after, upto, _AT_ONCE)
     changed = {at: renamed(events.decode(body), query, now) for at, body in bodies.items() if marks in body}
@@ -70,7 +70,7 @@ def _rewrite(board: int, after: int, upto: int, query: int, now: int, store: Sql
 
 
 def renamed(event: AnyEvent, query: int, now: int) -> AnyEvent | None:
-    """An event with another id for a query, and without its text; None if it says nothing of the query."""
+    """The event with the query's id replaced and its text removed; None if it does not mention the query."""
 
     def other(of: ShownItems | None) -> ShownItems | None:
         return of._replace(query=now, text="") if of is not None and of.query == query else of
@@ -91,17 +91,17 @@ def renamed(event: AnyEvent, query: int, now: int) -> AnyEvent | None:
 def _rename_in_snapshots(
     url: str, fences: Mapping[int, int] | None, session: BoardSession, query: int, now: int
 ) -> None:
-    """Write snapshots anew that know the query."""
+    """Rewrite the snapshots that contain the query."""
     with contextlib.closing(open_store(url, fences)) as store:
         for seq in store.snapshots(session.number):
             while not _renamed_in(store, session, seq, query, now):
-                continue  # another query was forgotten meanwhile
+                continue  # changed meanwhile: try again
 
 
 def _renamed_in(store: SqlStore, session: BoardSession, seq: int, query: int, now: int) -> bool:
-    """Write a snapshot anew if it knows the query; False if somebody else has written it since it was read."""
+    """Rewrite a snapshot if it contains the query. Returns False if it was changed since it was read."""
     content = store.snapshot(session.number, seq)
-    if content is None:  # a later one has just taken its place
+    if content is None:  # replaced by a later one
         return True
     board = Board.restore(content, f"snapshot {seq} of board {session.name!r}")
     if not board.rename_query(query, now):

@@ -1,13 +1,13 @@
-"""Impression ids: signed, so that they need no look-up and cannot be made up; encrypted, so that they say nothing.
+"""Impression ids: signed, so that they cannot be forged and need no lookup; encrypted, so that they reveal nothing.
 
-What is known of a visit travels in them as well, so that an answer is learnt from with it even if the list itself was
-never written. Whoever has the id, the visitor above all, cannot read any of it: neither in its bytes, which look like
-chance, nor in its length, which is the same for all visits of a board (`room_for`).
+They also carry the features of the visit, so that an answer can be learnt from with them even if the list itself was
+never written. The holder of an id, above all the visitor, learns nothing of these: neither from its bytes, which look
+random, nor from its length, which is the same for all visits of a board (`room_for`).
 
-An id is a mark of 16 bytes and a body. The mark is the signature of the body before it is encrypted, and the stream
-that encrypts it depends on the mark (a synthetic nonce, as in RFC 5297). No two bodies are alike, for a key is one
-impression's alone, and so no two streams are. Ids of versions 1 to 4, whose mark stands at the end of a body
-that can be read, are still opened.
+An id is a tag of 16 bytes and a body. The tag is the signature of the plain body, and the keystream that encrypts the
+body depends on the tag (a synthetic nonce, as in RFC 5297). No two bodies are equal, since each impression has its
+own key, and so no two keystreams are. Ids of versions 1 to 4, which have the tag after a plain body, are still
+accepted.
 """
 
 import binascii
@@ -29,16 +29,16 @@ from ..storage import Seal
 _HEAD = struct.Struct("<BQQQIdQHB")
 _NOTE = struct.Struct("<Hd")
 _SEAL = 16  # bytes of HMAC-SHA256: 128 bits
-_VERSION, _OF_QUERY = 5, 6  # of a board with items of its own, and of a collection
+_VERSION, _OF_QUERY = 5, 6  # of a board with items of its own; and of a collection
 _PLAIN_HEAD, _WITH_COHORTS, _MIXED, _WITH_FEATURES = 1, 2, 3, 4  # former versions
 _HASH = struct.Struct("<Q")
 _DRAFT = struct.Struct("<HH")
 _NO_DRAFT = 0xFFFF, 0xFFFF  # lists are shorter
 _SIZE = struct.Struct("<H")
 _BLOCK = 32  # bytes of a signature
-_ROOM = 64  # bytes: what differs from visit to visit is padded to a multiple of it
-_NOTES = 4  # places of a note that are not 0, at most, by learners that come with this package and are live
-_LONGEST = 1 << 16  # characters of a text that is looked at
+_ROOM = 64  # bytes; the part that varies between visits is padded to a multiple of it
+_NOTES = 4  # nonzero entries of a note, at most, by the live learners of this package
+_LONGEST = 1 << 16  # characters of a text that is examined
 _known_in = msgspec.msgpack.Encoder().encode
 _known_of = msgspec.msgpack.Decoder(Known).decode
 FORGED = "the impression id is not one of this board"
@@ -46,7 +46,7 @@ _URL, _PLAIN = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/")
 
 
 class ImpressionId(NamedTuple):
-    """What an impression id says: everything that an answer needs."""
+    """The contents of an impression id: everything that an answer needs."""
 
     key: int  # of the impression: 63 bits from a worker's random start, not 0
     round: int
@@ -57,16 +57,17 @@ class ImpressionId(NamedTuple):
     ranking: list[int]  # slots of items
     note: list[tuple[int, float]]
     cohorts: Mapping[str, int] = {}  # by kind, 63 bits of a keyed hash
-    draft: tuple[int, int] | None = None  # of a mixed list, the first place that teams drafted, and the end
-    features: Mapping[str, Any] = {}  # what was known of the visit
-    seen: int = 0  # the latest event of the log that the worker had read, if there is a client or a cohort
-    of: tuple[int, list[int]] | None = None  # in a collection, the ids of the query and of the items
+    draft: tuple[int, int] | None = None  # of a mixed list: the first place drafted by teams, and the end
+    features: Mapping[str, Any] = {}  # features of the visit
+    seen: int = 0  # the latest event that the worker had read, if there is a client or a cohort
+    of: tuple[int, list[int]] | None = None  # in a collection: the ids of the query and of the items
 
 
 class Signer:
-    """HMAC-SHA256 with a key of its own for each purpose, prepared once.
+    """HMAC-SHA256 with a separate key for each purpose, set up once.
 
-    `hmac.digest` lets other threads run for every call, and would wait for the one that writes the log.
+    Unlike `hmac.digest`, it does not release the GIL in every call, after which it would wait for the log writer's
+    thread.
     """
 
     def __init__(self, secret: bytes, purpose: str) -> None:
@@ -83,9 +84,9 @@ class Signer:
 
 
 def seal(shown: ImpressionId, signer: Signer, room: int = _ROOM) -> str:
-    """An impression id as text for a URL. What differs from visit to visit is padded to `room` bytes.
+    """Encode an impression id as URL-safe text. The part that varies between visits is padded to `room` bytes.
 
-    More than that is padded to a multiple of 64.
+    A longer part is padded to a multiple of 64.
     """
     *head, ranking, note, cohorts, draft, features, seen, of = shown
     packed = _known_in(features) if features else b""
@@ -102,12 +103,12 @@ def seal(shown: ImpressionId, signer: Signer, room: int = _ROOM) -> str:
 
 
 def _text(raw: bytes) -> str:
-    """Bytes as text for a URL."""
+    """Encode bytes as URL-safe base64 without padding."""
     return binascii.b2a_base64(raw, newline=False).translate(_URL, b"=").decode()
 
 
 def room_for(space: FeatureSpace, kinds: Iterable[str]) -> int:
-    """Bytes for the longest that can be said of a visit with these features and cohorts of these kinds."""
+    """Bytes for the longest varying part of a visit with these features and kinds of cohorts."""
     longest = {x.name: max(x.categories, key=lambda text: len(text.encode()), default=0.0) for x in space.visits}
     packed = len(_known_in(longest)) if longest else 0
     cohorts = sum(1 + len(kind) + _HASH.size for kind in kinds)
@@ -119,10 +120,10 @@ def _rounded(size: int) -> int:
 
 
 def _masked(content: bytes, mark: bytes, signer: Signer) -> bytes:
-    """Content that only who has the secret can read; masked twice it is what it was.
+    """Encrypt or decrypt content: XOR with a keystream.
 
-    Content and as many bytes of a stream, in exclusive or: SHAKE-256 of a signature of the mark. A signed body begins
-    with its version, what is signed here with 0, so that no mark tells anything of a stream.
+    The keystream is SHAKE-256 of a signature of the tag. A signed body begins with its version, the signed text here
+    with 0, so that no tag reveals a keystream.
     """
     size = len(content)
     stream = hashlib.shake_256(signer.sign(bytes(1) + mark)).digest(size)
@@ -130,7 +131,7 @@ def _masked(content: bytes, mark: bytes, signer: Signer) -> bytes:
 
 
 def _masked_then(content: bytes, key: int, signer: Signer) -> bytes:
-    """The features of an id of version 4, masked or not: in exclusive or with what signs numbered blocks."""
+    """Encrypt or decrypt the features of an id of version 4: XOR with signatures of numbered blocks."""
     blocks = range(-(-len(content) // _BLOCK))
     stream = b"".join(signer.sign(bytes(1) + _HASH.pack(key) + _SIZE.pack(block)) for block in blocks)
     return bytes(one ^ other for one, other in zip(content, stream, strict=False))
@@ -143,7 +144,7 @@ def _slots(size: int) -> struct.Struct:
 
 @functools.lru_cache(1_000)
 def _ids(size: int) -> struct.Struct:
-    """A query's id, and those of so many items."""
+    """The id of a query, and those of `size` items."""
     return struct.Struct(f"<Q{size}Q")
 
 
@@ -153,7 +154,7 @@ def _shape(size: int) -> struct.Struct:
 
 
 def open_sealed(text: str, signer: Signer) -> ImpressionId:
-    """What a text says that was sealed by this signer; anything else is refused."""
+    """Decode a text sealed by this signer. Raises Refused for anything else."""
     try:
         if len(text) > _LONGEST:
             raise ValueError
@@ -161,7 +162,7 @@ def open_sealed(text: str, signer: Signer) -> ImpressionId:
         raw = binascii.a2b_base64(padded, strict_mode=True)
     except (binascii.Error, ValueError):
         raise Refused(403, FORGED) from None
-    if len(raw) < _SEAL + _HEAD.size or _text(raw) != text:  # the last character has bits that mean nothing
+    if len(raw) < _SEAL + _HEAD.size or _text(raw) != text:  # unused bits of the last character
         raise Refused(403, FORGED)
     body = _masked(raw[_SEAL:], raw[:_SEAL], signer)
     if body[0] in (_VERSION, _OF_QUERY) and hmac.compare_digest(signer.sign(body)[:_SEAL], raw[:_SEAL]):
@@ -173,7 +174,7 @@ def open_sealed(text: str, signer: Signer) -> ImpressionId:
 
 
 def _read(body: bytes) -> ImpressionId:
-    """What a body of this version says."""
+    """Decode a body of the current version."""
     version, *head, size, notes = _HEAD.unpack_from(body)
     ranking, start, of = list(_slots(size).unpack_from(body, _HEAD.size)), _HEAD.size + 4 * size, None
     if version == _OF_QUERY:
@@ -190,7 +191,7 @@ def _read(body: bytes) -> ImpressionId:
 
 
 def _read_former(body: bytes, signer: Signer) -> ImpressionId:
-    """What a body of version 1 to 4 says."""
+    """Decode a body of version 1 to 4."""
     version, key_, round_, base, generation, expires, client, size, notes = _HEAD.unpack_from(body)
     if version not in (_PLAIN_HEAD, _WITH_COHORTS, _MIXED, _WITH_FEATURES):
         formats = f"{_PLAIN_HEAD} to {_OF_QUERY}"
@@ -210,7 +211,7 @@ def _read_former(body: bytes, signer: Signer) -> ImpressionId:
 
 
 def _cohorts(rest: bytes) -> dict[str, int]:
-    """What `seal` wrote of cohorts: of each the length of its kind, that, and its hash; padding has no length."""
+    """Decode the cohorts written by `seal`: each the length of its kind, the kind, and a hash. Padding is zeros."""
     cohorts = {}
     while rest and rest[0]:
         end = 1 + rest[0]
@@ -220,7 +221,7 @@ def _cohorts(rest: bytes) -> dict[str, int]:
 
 
 class Seals:
-    """The secrets that sign the ids of a board: its first one, or those that came after it."""
+    """The secrets that sign the ids of a board: the original one, or those that replaced it."""
 
     def __init__(self, secret: bytes, seals: Sequence[Seal]) -> None:
         self.kept = seals
@@ -229,7 +230,7 @@ class Seals:
         self._former = [(Signer(seal.secret, "impression"), seal.until) for seal in former]
 
     def open(self, text: str, now: float) -> ImpressionId:
-        """What an impression id says; one that was signed by a former secret must expire before that one's end."""
+        """Decode an impression id; one signed by a former secret must expire before that secret does."""
         for signer, until in self._former:
             if until is not None and now < until:
                 with contextlib.suppress(Refused):

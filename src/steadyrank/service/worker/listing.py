@@ -1,4 +1,4 @@
-"""What a list is made of: items of a board by their slots, or what a request to a collection brings, by places."""
+"""Candidates for a list: slots of a board's items, or places in the engine's order of a collection's request."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -22,31 +22,31 @@ _NO_NOTE: Floats = np.zeros(0)
 
 
 class Listing(Protocol):
-    """What may be listed, by whole numbers."""
+    """Candidates for a list, identified by integers."""
 
-    most: int  # how many, as far as it is known beforehand
-    placed: list[int]  # whose each place of the list is that was drawn; empty: all are the learner's
-    unkept: list[str]  # rules that it does not keep
+    most: int  # the maximal number of candidates, as far as known beforehand
+    placed: list[int]  # who chose each place of the drawn list; empty: the learner chose all
+    unkept: list[str]  # rules that the drawn list breaks
 
     @property
     def kept(self) -> SlotRules | None:
-        """The rules by these numbers, if there are any."""
+        """The rules in terms of these integers, if any."""
 
     def draw(self, visit: Visit, size: int, chance: np.random.Generator) -> tuple[list[int], Floats]:
-        """A list of ours, and its note."""
+        """Draw a list of ours, and its note."""
 
     def places_of(self, theirs: Sequence[str]) -> list[int]:
-        """The numbers of a list of the caller's."""
+        """The integers of the caller's list."""
 
     def names_of(self, ranking: Sequence[int]) -> list[str]:
-        """The items with these numbers."""
+        """The items with these integers."""
 
     def shown(self, ranking: Sequence[int]) -> ShownItems | None:
-        """What the log has to say of a list beside its numbers."""
+        """What the log must record of a list besides its integers."""
 
 
 class BoardListing:
-    """The items of a board, or the candidates among them."""
+    """The items of a board, or given candidates among them."""
 
     def __init__(self, board: Board, candidates: Sequence[str] | None, rules: Rules | None = None) -> None:
         self._board, self._candidates, self._rules = board, candidates, rules
@@ -56,17 +56,17 @@ class BoardListing:
 
     @property
     def kept(self) -> SlotRules | None:
-        """Rules with slots for names."""
+        """The rules in terms of slots."""
         return None if self._rules is None else self._board.ruled.slot_rules(self._rules)
 
     def draw(self, visit: Visit, size: int, chance: np.random.Generator) -> tuple[list[int], Floats]:
-        """Slots by the learner, under rules if there are any."""
+        """Rank slots by the learner, under the rules if any."""
         drawn = self._board.rank(visit, self._candidates, size, chance, self._rules)
         self.placed, self.unkept = drawn.placed if any(drawn.placed) else [], drawn.unkept
         return drawn.ranking.tolist(), drawn.note
 
     def places_of(self, theirs: Sequence[str]) -> list[int]:
-        """Slots; refused if one is no item of the board."""
+        """The slots of items. Raises Refused for unknown items."""
         slots = self._state.slots
         for item in theirs:
             if item not in slots:
@@ -78,7 +78,7 @@ class BoardListing:
         return self._state.items_at(ranking)
 
     def shown(self, ranking: Sequence[int]) -> None:
-        """Nothing: slots say all."""
+        """None: slots suffice."""
         return None
 
 
@@ -95,7 +95,7 @@ class QueryListing:
         scores: Sequence[float] | None,
         rules: Rules | None = None,
     ) -> None:
-        """`keep`: the collection keeps queries as text."""
+        """`keep`: whether the collection stores the text of queries."""
         check_order(order)
         self.placed: list[int] = []
         self.unkept: list[str] = []
@@ -109,7 +109,7 @@ class QueryListing:
             self.kept = self._ranked.made_for(rules)
 
     def draw(self, visit: Visit, size: int, chance: np.random.Generator) -> tuple[list[int], Floats]:
-        """Places of the engine's order, under rules if there are any; there is no chance in it."""
+        """Rank places of the engine's order, under the rules if any; deterministic."""
         if self.kept is None:
             return self._state.rank_for(self.query, self.codes, size).tolist(), _NO_NOTE
         drawn = self._ranked.rank(self.kept, size)
@@ -117,7 +117,7 @@ class QueryListing:
         return drawn.ranking.tolist(), drawn.note
 
     def places_of(self, theirs: Sequence[str]) -> list[int]:
-        """Places; refused if an item is no candidate."""
+        """The places of items. Raises Refused if one is no candidate."""
         places = {item: place for place, item in enumerate(self._order)}
         for item in theirs:
             if item not in places:
@@ -129,9 +129,9 @@ class QueryListing:
         return [self._order[place] for place in ranking]
 
     def shown(self, ranking: Sequence[int], every: bool = False) -> ShownItems:
-        """The query and the items, with the names of those that are not known yet, and the text if it is kept.
+        """The query and its items, with the names not known yet, and the text if texts are stored.
 
-        `every`: with all names and the text, known or not: so it is the same whenever it is asked.
+        `every`: include all names and the text, known or not, so that repeated calls give the same result.
         """
         if every:
             return ShownItems(self.query, self.codes[ranking].tolist(), self.names_of(ranking), self._text)
@@ -143,7 +143,7 @@ class QueryListing:
 
 
 class Found(NamedTuple):
-    """What an engine found for a query: candidates in its order, and their scores, if they are known."""
+    """An engine's result for a query: candidates in its order, and their scores if known."""
 
     query: str
     order: Sequence[str]
@@ -151,7 +151,7 @@ class Found(NamedTuple):
 
 
 def query_listing(session: BoardSession, found: Found, rules: Rules | None = None) -> QueryListing:
-    """What a list of a collection may be made of; `rules`: those that it keeps."""
+    """The listing of a collection for an engine's result; `rules`: those that the list must keep."""
     state, own = session.board.learner_state, session.board.config.collection
     assert session.keys is not None
     assert own is not None

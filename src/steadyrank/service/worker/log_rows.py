@@ -1,4 +1,4 @@
-"""A row of the log as the event that it holds; a row that cannot be read concerns its own board alone."""
+"""Decode rows of the log into events; an unreadable row only affects its own board."""
 
 import contextlib
 from collections.abc import Sequence
@@ -8,25 +8,25 @@ from ..storage import LogEntry
 
 
 class Unreadable(ValueError):
-    """An event that this worker must not go past: it is damaged, of a newer version, or cannot be applied."""
+    """An event that this worker cannot skip: damaged, of a newer version, or failing when applied."""
 
 
 def read_event(entry: LogEntry) -> AnyEvent:
-    """The event of a row; `Unreadable` if there is none that can be trusted."""
+    """Decode the event of a row. Raises Unreadable if it is damaged or unknown."""
     if entry.damage:
         raise Unreadable(f"event {entry.seq} is damaged: {entry.damage}")
     try:
         return decode(entry.body)
-    except Exception as error:  # a lack of memory, too: whatever it is, other boards go on
+    except Exception as error:  # including a lack of memory: other boards must go on
         raise Unreadable(
             f"event {entry.seq} cannot be decoded ({_words(error)}): a newer version may have written it"
         ) from error
 
 
 def read_events(entries: Sequence[LogEntry]) -> list[AnyEvent | Unreadable]:
-    """The events of rows; of one that cannot be trusted, what is wrong with it: its board bears that."""
+    """Decode the events of rows, with the Unreadable error in place of each one that fails."""
     if not any(entry.damage for entry in entries):
-        with contextlib.suppress(Exception):  # which one, and why, is said of each below
+        with contextlib.suppress(Exception):  # which one fails, and why, is found below
             return [*decode_all([entry.body for entry in entries])]
     return [_event_of(entry) for entry in entries]
 
@@ -39,7 +39,7 @@ def _event_of(entry: LogEntry) -> AnyEvent | Unreadable:
 
 
 def not_applied(seq: int, error: Exception) -> Unreadable:
-    """What an event is called that failed half-way through."""
+    """The error for an event that failed while it was applied."""
     return Unreadable(f"event {seq} cannot be applied ({_words(error)})")
 
 

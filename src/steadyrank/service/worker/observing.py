@@ -1,4 +1,4 @@
-"""Lists that another ranker showed: learnt from as if they were ours, and compared with ours in their place."""
+"""Lists shown by another ranker: learnt from like ours, and compared with the lists we would have shown."""
 
 import collections
 import contextlib
@@ -32,12 +32,12 @@ from .rank_and_answer import TOO_MANY, TOO_MANY_LISTS, TOO_MANY_UNNAMED, check_k
 from .worker import Worker
 
 MOST_EVENTS = 500_000  # of the log, the latest
-_MOST_NUMBERED = 20_000  # items of queries that a comparison tells apart
-_AHEAD = 60.0  # seconds by which the clock of who reports may be fast
+_MOST_NUMBERED = 20_000  # pairs of query and item with a number of their own in a comparison
+_AHEAD = 60.0  # seconds; the reporter's clock may be fast by so much
 
 
 class Report(NamedTuple):
-    """A list as it was reported; `said` is None where nobody has answered it yet."""
+    """A list as reported; `said` is None if it has not been answered yet."""
 
     id: str
     items: Sequence[str]
@@ -49,15 +49,16 @@ class Report(NamedTuple):
     propensities: Sequence[float]
     marginals: Sequence[float]
     features: Values | None = None
-    stream: str = ""  # where it came from, and its offset there; empty: from no stream
+    stream: str = ""  # the stream partition and offset it came from; empty: not from a stream
     offset: int = 0
-    found: Found | None = None  # in a collection, what the list was chosen from
+    found: Found | None = None  # in a collection: the candidates the list was chosen from
 
 
 class ObserveOut(Schema):
     """`outcome`: shown (not answered yet), learnt, waiting, late or duplicate.
 
-    `impression` answers the list later, as one of our own, until `expires`; `ours`: what this board would have shown.
+    `impression` can be used to answer the list later, like one of our own, until `expires`; `ours`: the list that
+    this board would have shown.
     """
 
     outcome: str
@@ -67,7 +68,7 @@ class ObserveOut(Schema):
 
 
 async def observe(worker: Worker, session: BoardSession, report: Report) -> ObserveOut:
-    """Learn from a list of another ranker; the outcome, once it is on the disk. Items not known yet are added."""
+    """Learn from a list of another ranker, adding unknown items. Returns the outcome once it is on disk."""
     with session.lateness.refusals():
         return await _observe(worker, session, report)
 
@@ -93,7 +94,7 @@ async def _observe(worker: Worker, session: BoardSession, report: Report) -> Obs
         event = events.Observed(
             key,
             impressions.round_of(number) or max(session.round, impressions.rounds) + 1,
-            number - 1,  # an id made of it can be answered for no longer than this very list is remembered
+            number - 1,  # so an id made from it is answerable no longer than this very list is remembered
             lists.ranking,
             None if answer is None else answer.positions,
             0 if answer is None else answer.examined,
@@ -120,7 +121,7 @@ async def _observe(worker: Worker, session: BoardSession, report: Report) -> Obs
 
 
 class _Lists(NamedTuple):
-    """A list that was reported, and ours, as the log has them; and the items of ours by name."""
+    """A reported list and ours, as logged; `names`: the items of ours."""
 
     ranking: list[int]
     ours: list[int]
@@ -142,7 +143,7 @@ def _lists(worker: Worker, session: BoardSession, report: Report) -> _Lists:
 
 
 def _known_list(session: BoardSession, report: Report) -> _Lists:
-    """The list of a collection that was reported under the same id before, for who does not say for which query."""
+    """The list reported under the same id before, for a follow-up report that omits the query."""
     impressions, state = session.board.impressions, session.board.learner_state
     number = impressions.numbers.get(session.hash_report(report.id))
     if number is None or not isinstance(state, CollectionState):
@@ -154,11 +155,11 @@ def _known_list(session: BoardSession, report: Report) -> _Lists:
 
 
 async def _add_items(worker: Worker, session: BoardSession, report: Report, key: int, time: float) -> None:
-    """Add the items that are not known yet, unless the report is to be refused: then nothing may change."""
+    """Add unknown items, unless the report will be refused: then nothing may change."""
     fresh = [item for item in report.items if item not in session.board.learner_state.slots]
     if not fresh:
         return
-    if key in session.board.impressions.numbers:  # the list of this id has known items only
+    if key in session.board.impressions.numbers:  # the list of this id has only known items
         raise Refused(409, OTHER_ITEMS)
     session.board.reported.refuse_forgotten(key, time, report.stream, report.offset)
     session.board.check_listed(fresh)
@@ -167,7 +168,7 @@ async def _add_items(worker: Worker, session: BoardSession, report: Report, key:
 
 
 def _ours(worker: Worker, session: BoardSession, report: Report) -> list[int]:
-    """The list that this board would show now: of candidates, those that it knows; none if it may show nothing."""
+    """The list that this board would show now, from the known candidates; empty if it may show nothing."""
     state, size = session.board.learner_state, len(report.items)
     some = None if report.candidates is None else [item for item in report.candidates if item in state.slots]
     hashed = 0 if report.client is None else session.hash_client(report.client)
@@ -182,7 +183,7 @@ def _ours(worker: Worker, session: BoardSession, report: Report) -> list[int]:
 
 
 async def _write(worker: Worker, session: BoardSession, event: events.Observed, sender: Sender | None) -> str:
-    """Write what was reported, if its client may send so much, and if it is not known already."""
+    """Write a report if its client is within its limits, and if it is not known already."""
     outcome = session.board.known_outcome(event)
     if outcome is not None:
         return outcome
@@ -207,7 +208,7 @@ async def _write(worker: Worker, session: BoardSession, event: events.Observed, 
 
 
 class Reported(NamedTuple):
-    """A list of another ranker as the log has it, and its answer, if it has one."""
+    """A list of another ranker in the log, and its answer if there is one."""
 
     event: events.Observed
     clicks: list[int] | None
@@ -215,11 +216,12 @@ class Reported(NamedTuple):
 
 
 class EstimateOut(Schema):
-    """Clicks on a list of ours, by a model of users and a method; `gain`: how much more than on theirs.
+    """Estimated clicks on a list of ours, by a user model and a method; `gain`: the difference to theirs.
 
-    `given`: whether propensities were given; `covered`: the mean weight, about 1 where the other ranker may show all
-    that ours does; `effective`: how many lists of ours theirs are worth; `clipped`: lists whose weight was lowered to
-    the limit. `cut`: the estimate was below 0 or above the length of a list, and is told as that.
+    `given`: whether propensities were given; `covered`: the mean weight, about 1 if the other ranker may show
+    everything that ours does; `effective`: the effective sample size, in lists of ours; `clipped`: the number of
+    lists whose weight was clipped. `cut`: the estimate was below 0 or above the length of a list, and was cut to that
+    range.
     """
 
     model: str
@@ -234,7 +236,7 @@ class EstimateOut(Schema):
 
 
 class PartOut(Schema):
-    """Over some lists: clicks on a list of theirs, the share of places where both show the same, and estimates."""
+    """Some lists: clicks on a list of theirs, the share of places where both show the same item, and estimates."""
 
     lists: int
     theirs: IntervalOut
@@ -243,7 +245,7 @@ class PartOut(Schema):
 
 
 class VerdictOut(Schema):
-    """Whose lists get more clicks: `better` is ours, theirs or open, by a doubly robust estimate of this `model`."""
+    """Whose lists get more clicks: `better` is ours, theirs or open, by a doubly robust estimate, with its `model`."""
 
     better: str
     model: str
@@ -255,9 +257,9 @@ class VerdictOut(Schema):
 
 
 class ComparisonOut(Schema):
-    """The other ranker and ours on its lists: all of them, and without those that are suspect.
+    """A comparison of the other ranker with ours on its lists: on all, and without the suspect ones.
 
-    `theirs` and `ours`: at each place the item that was there most often, and would have been; of a collection, none.
+    `theirs` and `ours`: for each place, the item most often there; empty for a collection.
     """
 
     verdict: VerdictOut
@@ -273,7 +275,7 @@ class ComparisonOut(Schema):
 
 
 def read_reported(url: str, number: int) -> list[Reported]:
-    """The lists of another ranker that are in the log of a board, of its latest events, in order."""
+    """Read the reported lists among the latest events of a board's log, in order."""
     reported: dict[int, Reported] = {}
     with contextlib.closing(open_store(url)) as store, store.reading():
         start = max(store.edge(number, 0.0, MOST_EVENTS), store.shortened(number))
@@ -291,9 +293,9 @@ def read_reported(url: str, number: int) -> list[Reported]:
 def compare_rankers(
     reported: list[Reported], names: list[str], suspects: Suspects, over: float | None
 ) -> ComparisonOut:
-    """Compare the rankers. `names`: of items by slot, none of a collection.
+    """Compare the rankers. `names`: of items by slot; empty for a collection.
 
-    `over`: lists shown before this time without an answer were looked at and not clicked.
+    `over`: lists shown before this time without an answer count as examined and not clicked.
     """
     rows, odd, chosen, queries = [], [], [], list[int]()
     for one in reported:
@@ -331,9 +333,9 @@ def compare_rankers(
 
 
 def _by_query(rows: list[Row], queries: list[int]) -> tuple[list[Row], list[str]]:
-    """Rows with a number for each item of a query that stands on many lists, and names for the numbers.
+    """Number each item of a query that is in several lists; returns the rows with these numbers, and names for them.
 
-    Any other item has the number of where it stands: among the items of its list, and of ours after them.
+    Any other item gets the number of its position: among the items of its list, followed by ours.
     """
     count = collections.Counter(
         (query, item) for row, query in zip(rows, queries, strict=True) for item in {*row.shown, *row.ours}
@@ -350,7 +352,7 @@ def _by_query(rows: list[Row], queries: list[int]) -> tuple[list[Row], list[str]
 
 
 def _accepted(chances: list[float]) -> list[float]:
-    """Chances as they are accepted by now: earlier versions took smaller ones, too."""
+    """Raise chances to the minimum accepted now; earlier versions accepted smaller ones."""
     return [max(chance, LEAST_CHANCE) for chance in chances]
 
 

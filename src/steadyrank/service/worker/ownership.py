@@ -1,12 +1,12 @@
-"""Which worker owns which partitions of a store that several share: taken, kept, lost and given away.
+"""Ownership of the partitions of a shared store: how workers take, keep, lose and hand over partitions.
 
-Every worker says again and again that it is alive, in the database, and reads there who else is. A partition whose
-owner has said nothing for the time of a lease is free, and whoever is alive takes it. The lease decides no more than
-that: what a worker may write is decided by the fence of the partition, in the transaction that writes. So a worker
-that was stopped for a while, or whose clock is wrong, writes nothing to partitions that were given away meanwhile.
-Only lists made from copies of others' boards have no fence (`replicas`).
+Every worker sends heartbeats to the database, and reads there which others are alive. A partition whose owner has
+sent none for the time of a lease is free, and any live worker may take it. The lease decides only that: what a worker
+may write is decided by the fence of the partition, in the transaction that writes. So a worker that was suspended, or
+whose clock is wrong, cannot write to partitions that have a new owner. Only lists ranked from copies of others'
+boards have no fence (`replicas`).
 
-Where one worker has much more to do than another, it gives some of its partitions away, a few at a time.
+A worker with much more load than another hands over some of its partitions, a few at a time.
 """
 
 import asyncio
@@ -21,30 +21,30 @@ from typing import Any, NamedTuple
 from ..storage import Holding, Member, SqlStore, Unavailable, partition_of
 from .store_threads import StoreThreads
 
-LEASE = 3.0  # seconds after which a worker that says nothing is taken for dead
-BEAT = 0.4  # seconds between two times that it says it is alive
-_SOON = 0.03  # the same, when a request says that something has changed
-MOVED_AT_ONCE = 4  # partitions with boards that a worker gives away at a time
+LEASE = 3.0  # seconds without a heartbeat after which a worker counts as dead
+BEAT = 0.4  # seconds between heartbeats
+_SOON = 0.03  # the same, when a request indicates that something has changed
+MOVED_AT_ONCE = 4  # partitions with boards that a worker hands over at a time
 _WINDOW = 10.0  # seconds over which the events of a partition are counted
-_UNEVEN = 0.1  # of the mean load: less is not worth a move
-_IDLE = 1.0  # events a second that a partition counts for beside those that are written
+_UNEVEN = 0.1  # of the mean load; a smaller imbalance is not worth a move
+_IDLE = 1.0  # events per second added to the measured load of each partition
 
 log = logging.getLogger("steadyrank.service")
 
 
 class Move(NamedTuple):
-    """A partition, and the worker that is to own it."""
+    """A partition and its intended owner."""
 
     partition: int
     to: int
 
 
 class Ownership:
-    """The partitions of a store as one worker sees them; used in the event loop's thread.
+    """The partitions of a store as seen by one worker. Used in the event loop's thread only.
 
-    `adopt` has this worker serve partitions under fences, `lost` is told of those that have other owners, and
-    `release` stops serving some in good order, after which they may be given away. `with_boards`: the partitions that
-    have boards here.
+    Callbacks: `adopt` starts serving partitions under the given fences; `lost` is called with those that have other
+    owners; `release` stops serving some in order, after which they can be handed over; `with_boards` returns the
+    partitions that have boards here.
     """
 
     def __init__(
@@ -61,21 +61,21 @@ class Ownership:
         self.id, self.address, self._machine = id_, address, socket.gethostname()
         self._adopt, self._lost, self._release, self._with_boards = adopt, lost, release, with_boards
         self._spawn = spawn
-        self.partitions = 0  # how many there are
-        self.joined = False  # whether the others know of this worker
-        self.fences: dict[int, int] = {}  # of the partitions that are this worker's, whether served yet or not
+        self.partitions = 0  # the total number
+        self.joined = False  # whether this worker has announced itself
+        self.fences: dict[int, int] = {}  # of the partitions owned by this worker, served or not
         self.members: dict[int, Member] = {}
         self.owners: dict[int, int] = {}
         self._history: collections.deque[tuple[float, dict[int, int]]] = collections.deque()
-        self._beaten = 0.0  # when it said last that it is alive
-        self._since = 0.0  # since when it has said so without a gap
+        self._beaten = 0.0  # the time of the last heartbeat
+        self._since = 0.0  # since when heartbeats have had no gap
         self._moving: asyncio.Task[Any] | None = None
         self._hurry = asyncio.Event()
         self._changed: asyncio.Future[None] | None = None
         self._thread = StoreThreads("ownership", url)
 
     async def join(self) -> None:
-        """Become known to the others, and take partitions that nobody owns."""
+        """Announce this worker to the others, and take free partitions."""
 
         def begin(store: SqlStore) -> int:
             if self.address:
@@ -88,7 +88,7 @@ class Ownership:
         self.joined = True
 
     async def run(self) -> None:
-        """Stay known, and take and give partitions, until it is cancelled."""
+        """Send heartbeats, and take and hand over partitions, until cancelled."""
         working = True
         while True:
             with contextlib.suppress(TimeoutError):
@@ -102,11 +102,11 @@ class Ownership:
                 if working:
                     log.warning("ownership not renewed", extra={"fields": {"why": str(error)}})
                 working = False
-            except Exception:  # whatever it is: a worker that no longer says that it is alive loses all it has
+            except Exception:  # whatever it is, go on: without heartbeats the worker loses all its partitions
                 log.exception("ownership not renewed")
 
     async def leave(self) -> None:
-        """Give everything up, for a worker that ends."""
+        """Give up all partitions when the worker stops."""
         try:
             await self._thread.run(lambda store: store.leave(self.id))
         except Unavailable as error:
@@ -114,11 +114,11 @@ class Ownership:
         self._thread.close()
 
     def look_soon(self) -> None:
-        """Something has changed, as far as a request can tell."""
+        """Renew soon: a request indicates that ownership has changed."""
         self._hurry.set()
 
     async def wait_for_change(self, seconds: float) -> None:
-        """Wait until somebody else owns something, or for so long."""
+        """Wait until the owner of any partition changes, or until the timeout."""
         if self._changed is None or self._changed.done():
             self._changed = asyncio.get_running_loop().create_future()
         await asyncio.wait([self._changed], timeout=seconds)
@@ -128,12 +128,12 @@ class Ownership:
         return partition_of(board, self.partitions)
 
     def address_of(self, partition: int) -> str | None:
-        """Where a partition is served, by what is known here; None if nobody who is alive owns it."""
+        """The address of the worker that serves a partition, as far as known; None if it has no live owner."""
         member = self.members.get(self.owners.get(partition, 0))
         return member.address if member is not None and member.alive else None
 
     def others(self) -> list[str]:
-        """The addresses of all other workers that are alive."""
+        """The addresses of all other live workers."""
         return [member.address for member in self.members.values() if member.alive and member.id != self.id]
 
     async def _turn(self) -> None:
@@ -146,7 +146,7 @@ class Ownership:
                 self._moving = self._spawn(self._give(moves))
 
     async def _beat(self) -> None:
-        """Say that this worker is alive, and see who is, and who owns what."""
+        """Send a heartbeat, and read who is alive and who owns what."""
 
         def say(store: SqlStore) -> tuple[list[Member], dict[int, Holding]]:
             store.beat(self.id, self._machine, self.address, LEASE)
@@ -155,7 +155,7 @@ class Ownership:
         begin = time.monotonic()
         members, holdings = await self._thread.run(say)
         if begin > self._beaten + LEASE:
-            self._since = begin if self._beaten else -LEASE  # at the start others have had their time
+            self._since = begin if self._beaten else -LEASE  # at startup, other owners have had their time
         self._beaten = begin
         before = self.owners
         self.members = {member.id: member for member in members}
@@ -169,7 +169,7 @@ class Ownership:
             self._changed.set_result(None)
 
     def _follow(self, mine: Mapping[int, int]) -> None:
-        """Serve what this worker was given, and no longer what it was not."""
+        """Start serving newly owned partitions, and stop serving lost ones."""
         gone = [partition for partition, fence in self.fences.items() if mine.get(partition) != fence]
         if gone:
             self.forget(gone)
@@ -180,14 +180,14 @@ class Ownership:
             self._spawn(self._adopt(fresh))
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Partitions are no longer this worker's."""
+        """Remove partitions from those of this worker."""
         for partition in partitions:
             self.fences.pop(partition, None)
 
     async def _take(self) -> None:
-        """Take partitions whose owners are gone: a fair share of all.
+        """Take partitions whose owners are dead, up to a fair share of all.
 
-        After the store was away for everybody, those who come back get the time of a lease to say that they do.
+        After the store was unavailable for everybody, returning workers get the time of a lease to send a heartbeat.
         """
         if time.monotonic() < self._since + LEASE:
             return
@@ -203,7 +203,7 @@ class Ownership:
                 self._spawn(self._adopt(taken))
 
     async def _give(self, moves: Sequence[Move]) -> None:
-        """Stop serving partitions, and have others own them."""
+        """Stop serving partitions, and make others their owners."""
         try:
             fences = await self._release([move.partition for move in moves])
         except Unavailable as error:
@@ -217,10 +217,10 @@ class Ownership:
         except Unavailable as error:
             log.warning("partitions not given away", extra={"fields": {"why": str(error)}})
         finally:
-            self.forget(fences)  # what is still this worker's after all, it adopts again
+            self.forget(fences)  # if this worker still owns them after all, it adopts them again
 
     def _weights(self) -> dict[int, float]:
-        """How much each partition has to do: events a second."""
+        """The load of each partition in events per second."""
         (begin, before), (end, now) = self._history[0], self._history[-1]
         seconds = max(end - begin, 1.0)
         return {
@@ -236,10 +236,10 @@ def plan(
     weights: Mapping[int, float],
     with_boards: Callable[[], set[int]],
 ) -> list[Move]:
-    """The partitions that a worker should give away now: to those with the least to do, the heaviest that fit.
+    """The partitions that worker `me` should hand over now: the heaviest that fit, to the least loaded workers.
 
-    Any number without boards, few with; none that would leave the other one with more than this one has now, so that
-    nothing goes back and forth.
+    Any number of partitions without boards, but only a few with boards, and none that would leave the receiver with
+    more load than the giver has now, so that nothing goes back and forth.
     """
     loads = dict.fromkeys(alive, 0.0)
     for partition, owner in owners.items():

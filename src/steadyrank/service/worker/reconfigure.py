@@ -1,4 +1,4 @@
-"""Changes of a board's settings and labels: those that change what was learnt fold its log again."""
+"""Change the settings and labels of a board; changes that affect learning replay its log."""
 
 import asyncio
 from typing import Any
@@ -16,12 +16,13 @@ from .recovery import read_edge
 from .resealing import promise
 from .worker import Worker
 
-_FROM_THE_EDGE = 2**63  # a round after all: what is to be learnt otherwise is so as far as the log is kept
+_FROM_THE_EDGE = 2**63  # as start: replay as far as the log is kept
 
 
 async def configure(worker: Worker, session: BoardSession, changes: dict[str, Setting]) -> None:
-    """Change some of a board's settings; if that changes what is learnt, fold its log again and wait for it."""
-    config = await asyncio.to_thread(session.board.after, changes)  # refuses what is wrong, and compiles the learner
+    """Change settings of a board; if that affects learning, replay its log and wait for it."""
+    # raises Refused if invalid, and compiles the learner
+    config = await asyncio.to_thread(session.board.after, changes)
     before, state = session.board.latest, session.board.learner_state
     if config.learner_part() != before.learner_part() or config.most_open > before.most_open:
         items = len(state.names), worker.most_bytes, state.capacity
@@ -37,7 +38,7 @@ async def configure(worker: Worker, session: BoardSession, changes: dict[str, Se
                 "the beginning of the board's log is no longer kept, so another learner cannot be told of it: "
                 "make a new board",
             )
-        await asyncio.to_thread(session.board.after, changes)  # in log order they may not go together with another's
+        await asyncio.to_thread(session.board.after, changes)  # another change may have come first in the log
     elif config != session.board.latest:
         await worker.write_event(session, events.Configured(changes))
     if session.refolding is not None:
@@ -45,7 +46,7 @@ async def configure(worker: Worker, session: BoardSession, changes: dict[str, Se
 
 
 async def label(worker: Worker, session: BoardSession, start: int, end: int, word: str) -> Label:
-    """Label the feedback of the rounds from `start` to `end`; the log is folded again meanwhile."""
+    """Label the feedback of rounds `start` to `end`; the log is replayed in the background."""
     if word not in WORDS:
         raise Refused(422, f"label must be {' or '.join(WORDS)}, not {word!r:.80}")
     await worker.catch_up()
@@ -60,7 +61,7 @@ async def label(worker: Worker, session: BoardSession, start: int, end: int, wor
 async def label_client(
     worker: Worker, session: BoardSession, client: int | str, cohort: str | None, word: str
 ) -> Label:
-    """Label all feedback of a client or a cohort, by number or name; folds the log again, as far as it is kept."""
+    """Label all feedback of a client or cohort, by number or name; replays the log as far as it is kept."""
     if word not in WORDS:
         raise Refused(422, f"label must be {' or '.join(WORDS)}, not {word!r:.80}")
     kind, client = cohort or "", await _number_of(worker, session, client, cohort)
@@ -69,9 +70,9 @@ async def label_client(
 
 
 async def _add_label(worker: Worker, session: BoardSession, since: int, start: int, end: int, *rest: Any) -> Label:
-    """A label of rounds, or of a sender; what was learnt from round `since` on is learnt otherwise."""
+    """Add a label of rounds or of a sender; it changes what was learnt from round `since` on."""
     key, labels = worker.next_key(), session.board.labels
-    number = labels.after(key, start, end, *rest)  # refuses one too many
+    number = labels.after(key, start, end, *rest)  # raises Refused if there are too many
     if number > labels.count:
         edge = await _write(worker, session, events.Labelled(key, start, end, *rest), since)
         if edge is not None:
@@ -83,7 +84,7 @@ async def _add_label(worker: Worker, session: BoardSession, since: int, start: i
 
 
 async def _number_of(worker: Worker, session: BoardSession, client: int | str, kind: str | None) -> int:
-    """The number of a client or a cohort who came, given itself or by name."""
+    """The number of a known client or cohort, given its number or name."""
     if isinstance(client, str):
         hashed = session.hash_client(client) if kind is None else session.hash_cohort(kind, client)
         number: int | None = await worker.log_writer.run_chore(
@@ -99,7 +100,7 @@ async def _number_of(worker: Worker, session: BoardSession, client: int | str, k
 
 
 async def unlabel(worker: Worker, session: BoardSession, number: int) -> None:
-    """Take a label back; one that was taken back before stays so."""
+    """Remove a label; removing it again has no effect."""
     await worker.catch_up()
     labels = session.board.labels
     if not 1 <= number <= labels.count:
@@ -122,10 +123,10 @@ def _kept_no_longer(edge: Edge, rounds: str) -> Refused:
 
 
 async def _write(worker: Worker, session: BoardSession, event: AnyEvent, start: int) -> Edge | None:
-    """Write and apply an event that changes what was learnt from a round on, 0: of everything.
+    """Write and apply an event that changes what was learnt from round `start` on (0: everything).
 
-    Where the log was shortened beyond that round, it is not written, and the edge is the answer. Looking and writing
-    are one transaction: the log cannot be shortened in between.
+    If the log was shortened beyond that round, nothing is written, and its edge is returned. The check and the write
+    are one transaction, so the log cannot be shortened in between.
     """
     session.check_served()
     body = events.encode(event)

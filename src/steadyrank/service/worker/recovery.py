@@ -1,4 +1,4 @@
-"""From the store to boards in memory: the latest snapshot that can be read, and the events after it."""
+"""Load boards from the store: the latest readable snapshot, and the events after it."""
 
 import asyncio
 import contextlib
@@ -25,22 +25,22 @@ Kept: TypeAlias = tuple[dict[str, Any], dict[str, Any]]  # a board's header and 
 
 
 class Stored(NamedTuple):
-    """What a store holds."""
+    """The contents of a store."""
 
     boards: list[BoardSession]
-    asleep: list[KnownBoard]  # those that were not loaded
-    parked: dict[str, Parked]  # boards that cannot be read, by name
+    asleep: list[KnownBoard]  # boards that were not loaded
+    parked: dict[str, Parked]  # unreadable boards, by name
     keys: list[Key]
-    heads: dict[int, int]  # the latest events of the partitions that were read
-    partitions: int  # how many there are
-    time: float | None  # by the store's own clock, when all was read
+    heads: dict[int, int]  # the latest event of each partition read
+    partitions: int  # the total number of partitions
+    time: float | None  # by the store's clock, after reading
     latest: tuple[int, float]  # the latest event, and when it was written
 
 
 def recover(url: str, most: int, seconds: float, partitions: Collection[int] | None = None) -> Stored:
-    """The boards that were used last, as the log says at one moment: so many, and for so many seconds.
+    """Load the most recently used boards as of one moment of the log, up to `most` boards and for up to `seconds`.
 
-    `partitions`: those of some partitions alone.
+    `partitions`: only boards of these.
     """
     with contextlib.closing(open_store(url)) as store, store.reading():
         end = time.monotonic() + seconds
@@ -56,8 +56,8 @@ def recover(url: str, most: int, seconds: float, partitions: Collection[int] | N
             except Unavailable:
                 raise
             except MemoryError:
-                stored.asleep.append(board)  # tried again when it is asked for
-            except Exception as error:  # whatever it is, the others are served
+                stored.asleep.append(board)  # retried on demand
+            except Exception as error:  # whatever it is, other boards are served
                 seals = Seals(board.secret, board.seals)
                 stored.parked[board.name] = Parked(board.number, board.name, parking_words(error), seals)
                 log_parked(stored.parked[board.name])
@@ -67,17 +67,17 @@ def recover(url: str, most: int, seconds: float, partitions: Collection[int] | N
 
 
 def parking_words(error: Exception) -> str:
-    """Why a board is parked."""
+    """The reason why a board is parked."""
     return str(error) if isinstance(error, ValueError) else f"it cannot be loaded ({type(error).__name__}: {error})"
 
 
 def log_parked(board: Parked) -> None:
-    """Say that a board is not served from here on."""
+    """Log that a board is not served from here on."""
     log.error("board parked", extra={"fields": {"board": board.name, "why": board.why}})
 
 
 def open_session(store: SqlStore, number: int, name: str, secret: bytes, head: int) -> BoardSession:
-    """A board as the log says up to the head of its partition. Read it at one moment."""
+    """Open a board as of the head of its partition. Call it within one read transaction."""
     session = BoardSession(number, name, secret, rebuild(store, number, name, head))
     session.applied, session.edge = head, read_edge(store, number)
     session.reseal(store.seals(number))
@@ -85,18 +85,18 @@ def open_session(store: SqlStore, number: int, name: str, secret: bytes, head: i
 
 
 def load(store: SqlStore, number: int, name: str, secret: bytes) -> BoardSession | None:
-    """A board that wakes, as the log says now; None if it is no longer there. Read it at one moment."""
+    """Load a board as of now; None if it no longer exists. Call it within one read transaction."""
     if number not in store.edges([number]):
         return None
     return open_session(store, number, name, secret, store.head(number % store.partitions))
 
 
 def rebuild(store: SqlStore, number: int, name: str, upto: int, until: int = 0) -> Board:
-    """A board up to an event: from its latest readable snapshot, or from its beginning. Read it at one moment.
+    """Rebuild a board up to event `upto`, from its latest valid snapshot or from the start of its log.
 
-    It learns by the settings and labels that the log leads to at the event `until`, if that is a later one. A
-    snapshot made with other labels will do if no feedback in it has another one now; the one at the edge of a
-    shortened log, before which there is nothing, will do in any case, and another guard begins there.
+    Call it within one read transaction. The board learns by the settings and labels as of event `until`, if that is
+    later. A snapshot made with other labels is valid if no feedback in it has another label now. The snapshot at the
+    edge of a shortened log, before which nothing is kept, is always valid, and another guard starts there.
     """
     until, edge, why = max(until, upto), store.shortened(number), ""
     for seq in store.snapshots(number):
@@ -117,9 +117,9 @@ def rebuild(store: SqlStore, number: int, name: str, upto: int, until: int = 0) 
 
 
 def from_start(store: SqlStore, number: int, name: str, upto: int, until: int = 0, why: str = "") -> Board:
-    """A board folded from its first event: it learns by the latest settings and labels, all else as at the time.
+    """Fold a board from its first event, learning by the latest settings and labels, with all else as it was then.
 
-    `why`: what is wrong with its snapshots, if there is nothing else to read.
+    `why`: what is wrong with its snapshots, for the error if the log has no beginning.
     """
     until = max(until, upto)
     entries = store.entries(0, upto, number)
@@ -140,7 +140,7 @@ def from_start(store: SqlStore, number: int, name: str, upto: int, until: int = 
 def config_and_labels(
     store: SqlStore, number: int, config: Config, labels: Labels, after: int, upto: int
 ) -> tuple[Config, Labels]:
-    """The settings and labels that the log leads to from these."""
+    """The settings and labels after applying later events to the given ones."""
     board = Board.create(config, ["any"])
     board.labels = Labels(labels.keep())
     for entry in store.entries(after, upto, number):
@@ -150,24 +150,24 @@ def config_and_labels(
 
 
 def reconfigured(store: SqlStore, number: int, after: int) -> bool:
-    """Whether there are events after this one that change how those before it are learnt from, or what they say."""
+    """Return whether later events change how earlier ones are learnt from, or what they contain."""
     bodies = (entry.body for entry in store.entries(after, store.head(), number))
     return any(events.reconfigures(body) or events.forgets_query(body) for body in bodies)
 
 
 def forgot_query(store: SqlStore, number: int, after: int, upto: int) -> bool:
-    """Whether events after one and up to another say that a query was forgotten."""
+    """Return whether a query was forgotten in this range of events."""
     return any(events.forgets_query(entry.body) for entry in store.entries(after, upto, number))
 
 
 def is_forgetting(store: SqlStore, number: int, after: int, upto: int) -> bool:
-    """Whether events before such a one may still lead to the query: it is the last one to be rewritten."""
+    """Return whether a query is still being forgotten, by an event not rewritten yet, which happens last."""
     forgotten = (read_event(x) for x in store.entries(after, upto, number) if events.forgets_query(x.body))
     return any(isinstance(event, events.QueryForgotten) and event.query != event.now for event in forgotten)
 
 
 def read_edge(store: SqlStore, number: int) -> Edge:
-    """Where the log of a board begins, or where what can be read of it begins."""
+    """Where the log of a board begins, or what can be read of it."""
     edge = store.shortened(number)
     if not edge:
         return Edge(0, 0, 1)
@@ -181,7 +181,7 @@ def read_edge(store: SqlStore, number: int) -> Edge:
 
 
 def moved_edges(store: SqlStore, known: dict[int, int]) -> dict[int, Edge]:
-    """Where the logs begin that no longer begin where it is known, by board."""
+    """Where logs begin now, for the boards where that differs from `known`."""
     moved = {}
     for number, edge in store.edges(list(known)).items():
         if known[number] != edge:
@@ -196,7 +196,7 @@ def moved_edges(store: SqlStore, known: dict[int, int]) -> dict[int, Edge]:
 
 
 def take_all(board: Board, entries: Iterable[LogEntry]) -> int:
-    """Apply events, and go on learning as before when settings change; the number of the last one, or 0."""
+    """Apply events without replaying when settings change. Returns the number of the last one, or 0."""
     last = 0
     for entry in entries:
         _take(board, entry)
@@ -205,18 +205,18 @@ def take_all(board: Board, entries: Iterable[LogEntry]) -> int:
 
 
 def _take(board: Board, entry: LogEntry) -> None:
-    """Apply an event of the past, or say by its number why it cannot be; what the board holds is then of no use."""
+    """Apply a past event. Raises Unreadable if it fails, which leaves the board unusable."""
     event = read_event(entry)
     try:
         board.take(event)
-    except Exception as error:  # a lack of memory, too
+    except Exception as error:  # including a lack of memory
         raise not_applied(entry.seq, error) from error
 
 
 async def fold_again(url: str, session: BoardSession) -> Board:
-    """The board of a log that goes on growing, folded with its latest settings; complete when it returns.
+    """Replay the log of a board with its latest settings while the log keeps growing; complete on return.
 
-    When a query was forgotten meanwhile, events that were read before it may be other ones by now: then once more.
+    If a query was forgotten meanwhile, events read before may have been rewritten: then the replay starts over.
     """
     while True:
         done, same = session.applied, True
@@ -252,21 +252,21 @@ def _chunk(store: SqlStore, after: int, upto: int, board: int) -> list[LogEntry]
 
 
 def wipe(url: str, number: int, seq: int) -> None:
-    """Delete what is left of a board that an event ended."""
+    """Delete what is left of a deleted board."""
     with contextlib.closing(open_store(url)) as store:
         store.wipe_board(number, seq)
 
 
 def save(url: str, number: int, seq: int, kept: Kept, fences: Mapping[int, int] | None = None) -> bool:
-    """`put_snapshot` with a connection of its own."""
+    """Call `put_snapshot` with a connection of its own."""
     with contextlib.closing(open_store(url, fences)) as store:
         return put_snapshot(store, number, seq, kept)
 
 
 def put_snapshot(store: SqlStore, number: int, seq: int, kept: Kept) -> bool:
-    """Keep a snapshot; False if another worker's of the same event differs, and can be read.
+    """Save a snapshot. Returns False if a readable one of the same event, from another worker, differs.
 
-    It is not kept if a query was forgotten since: that query may be in it.
+    It is not saved if a query was forgotten since, because the snapshot may contain that query.
     """
     body, head = snapshot.pack(*kept), store.head(number % store.partitions)
     if forgot_query(store, number, seq, head):

@@ -1,4 +1,4 @@
-"""Threads with a connection to the store each: what is asked there keeps no other request waiting."""
+"""Threads with their own connections to the store, so that slow queries do not delay other requests."""
 
 import asyncio
 import concurrent.futures
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class StoreThreads:
-    """Some threads by a name. A connection is made when it is needed, and made anew after a failure.
+    """A named thread pool. Each thread connects on demand, and reconnects after a failure.
 
     `fences`: of the partitions that may be written.
     """
@@ -24,13 +24,13 @@ class StoreThreads:
         self._mine = threading.local()
 
     async def run(self, work: Callable[[SqlStore], T]) -> T:
-        """What some work with a store returns."""
+        """Run a function of a store in a thread and return its result."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, work)
 
     def _run(self, work: Callable[[SqlStore], T]) -> T:
         try:
             return work(self._store())
-        except Fenced:  # the connection works: it is the partition that has another owner
+        except Fenced:  # the connection is fine, but the partition has another owner
             raise
         except Unavailable:
             self._drop_store()
@@ -52,7 +52,7 @@ class StoreThreads:
             store.close()
 
     def close(self) -> None:
-        """End the threads and their connections; what has not begun is not done."""
+        """Stop the threads and close their connections; queued work is cancelled."""
         self._threads.shutdown(cancel_futures=True)
         while self._stores:
             self._stores.pop().close()

@@ -1,9 +1,9 @@
-"""A board with its log as a file, and back; and the end of a log that is too long.
+"""Export a board with its log to a file, import it, and shorten logs that are too long.
 
-The file is text, one JSON value a line: a header, one event a line in log order (its time, its kind and fields), and
-a last line with a digest of all lines before it and one of the board's memory, by which a file that was cut off or
-damaged is known. Whoever edits a file can compute both: only a signature with a key, if the file has one, tells it
-from what was written. The header says how many numbers clients were given; who has which is not in the file.
+The file is text, one JSON value per line: a header, one event per line in log order (its time, its kind and fields),
+and a last line with digests of all lines before it and of the board's state, which detect truncation and damage.
+Whoever edits a file can recompute both; only the optional signature with a key proves that it is unchanged. The
+header has the number of client numbers in use; which client has which is not in the file.
 """
 
 import base64
@@ -31,14 +31,14 @@ from ..storage import Seal, SqlStore, Unavailable, open_store
 from .log_rows import read_event
 from .recovery import is_forgetting, parking_words, rebuild, reconfigured
 
-FORMAT = 9  # those before were never released
-_LEAST_KEY = 16  # bytes of a key that signs
-_write_event = msgspec.json.Encoder().encode_into  # `encode` of msgspec 0.22 ends a process without memory
+FORMAT = 9  # earlier formats were never released
+_LEAST_KEY = 16  # bytes of a signing key, at least
+_write_event = msgspec.json.Encoder().encode_into  # `encode` of msgspec 0.22 crashes the process when memory runs out
 _read_event = msgspec.json.Decoder(AnyEvent).decode
 
 
 def find_board(store: SqlStore, name: str) -> tuple[int, bytes]:
-    """Number and secret of a board."""
+    """The number and the secret of a board."""
     boards = store.boards()
     for number, (called, secret) in boards.items():
         if called == name:
@@ -54,9 +54,12 @@ def export(
     report: Callable[[int], None],
     key: bytes | None = None,
 ) -> int:
-    """Write a board to a file, whole or not at all; how many events. `report` hears how many so far, `key` signs."""
-    count = -2  # neither the first line nor the last one is an event
-    with replacing(path, 0o600) as file:  # it may hold a secret
+    """Export a board to a file, atomically. Returns the number of events.
+
+    `report` is called with the count so far; `key` signs the file.
+    """
+    count = -2  # the first and the last line are no events
+    with replacing(path, 0o600) as file:  # private: it may hold a secret
         for line in lines(store, name, with_secret, key):
             file.write(line.encode())
             count += 1
@@ -66,12 +69,12 @@ def export(
 
 
 def export_unnamed(url: str, name: str) -> BinaryIO:
-    """A file without a name that holds a board without its secret: read at one moment, gone when it is closed."""
+    """Export a board without its secret, as of one moment, to an anonymous file that vanishes when closed."""
     store = open_store(url)
     file = tempfile.TemporaryFile()  # noqa: SIM115
     try:
         if not any(called == name for called, _ in store.boards().values()):
-            raise Refused(404, f"no board {name!r}")  # another worker deleted it
+            raise Refused(404, f"no board {name!r}")  # deleted by another worker
         for line in lines(store, name, False):
             file.write(line.encode())
     except BaseException:
@@ -83,7 +86,7 @@ def export_unnamed(url: str, name: str) -> BinaryIO:
 
 
 def read_key(path: pathlib.Path) -> bytes:
-    """A key that signs files, without blanks around it; refused if it is too short to be one."""
+    """Read a signing key, with surrounding white space removed. Raises ValueError if it is too short."""
     try:
         key = path.read_bytes().strip()
     except OSError as error:
@@ -94,7 +97,7 @@ def read_key(path: pathlib.Path) -> bytes:
 
 
 def lines(store: SqlStore, name: str, with_secret: bool, key: bytes | None = None) -> Iterator[str]:
-    """The file of a board line by line, as of one moment; signed if there is a key."""
+    """Yield the lines of the file of a board, as of one moment; signed if `key` is given."""
     number, secret = find_board(store, name)
     header: dict[str, Any] = {"steadyrank": "board", "format": FORMAT, "board": name}
     if with_secret:
@@ -104,7 +107,7 @@ def lines(store: SqlStore, name: str, with_secret: bool, key: bytes | None = Non
     with store.reading():
         head, edge = store.head(), store.shortened(number)
         header["clients"] = store.clients(number)
-        if edge:  # the beginning of the log is gone: a snapshot stands for it
+        if edge:  # a snapshot replaces the part of the log no longer kept
             header["snapshot"] = base64.b64encode(store.snapshot(number, edge) or b"").decode()
         line, count, seen = json.dumps(header) + "\n", 0, hashlib.sha256()
         seen.update(line.encode())
@@ -124,23 +127,23 @@ def lines(store: SqlStore, name: str, with_secret: bool, key: bytes | None = Non
 
 
 def _signature(key: bytes, digest: str) -> str:
-    """What only who has the key can make of the digest of all lines."""
+    """Sign the digest of all lines."""
     return hmac.new(key, f"steadyrank board {digest}".encode(), hashlib.sha256).hexdigest()
 
 
 class Carried(NamedTuple):
-    """What a file holds that `export` wrote."""
+    """The contents of an exported file."""
 
     header: dict[str, Any]
-    base: bytes | None  # the snapshot that the events follow
+    base: bytes | None  # the snapshot that precedes the events
     entries: list[tuple[float, AnyEvent]]
-    collection: bool = False  # its events know queries and items by digests that the secret makes
+    collection: bool = False  # its events identify queries and items by digests keyed with the secret
 
 
 def read_board(path: pathlib.Path, key: bytes | None = None, most: int = MOST_BYTES) -> Carried:
-    """A board from a file, checked as a whole; refused if it would take more than so many bytes of memory.
+    """Read and verify an exported board. Raises ValueError if it is damaged or would need more than `most` bytes.
 
-    With a key, one that is not signed with it is refused.
+    With a key, the file must be signed with it.
     """
     content, entries, last = _parse(path)
     header, seen = json.loads(content[0]), hashlib.sha256(b"".join(line + b"\n" for line in content[:-1])).hexdigest()
@@ -157,7 +160,7 @@ def read_board(path: pathlib.Path, key: bytes | None = None, most: int = MOST_BY
 
 
 def _check_memory(path: pathlib.Path, base: bytes | None, entries: list[tuple[float, AnyEvent]], most: int) -> None:
-    """Refuse a board that needs too much memory, by the items and settings that its events lead to."""
+    """Raise ValueError if the board needs too much memory, given the items and settings in its events."""
     config, names, capacity = Config(), set[str](), 0
     if base is not None:
         header, arrays = snapshot.unpack(base, f"the snapshot in {path}")
@@ -173,7 +176,7 @@ def _check_memory(path: pathlib.Path, base: bytes | None, entries: list[tuple[fl
             case History():
                 names.update(item for row in event.rows for item in row.items)
             case Configured():
-                with contextlib.suppress(msgspec.ValidationError):  # it was refused then as well
+                with contextlib.suppress(msgspec.ValidationError):  # it had no effect when it was logged, either
                     config = config.changed(event.changes)
     try:
         check_memory(config, len(names), most, max(capacity, 1))
@@ -182,19 +185,19 @@ def _check_memory(path: pathlib.Path, base: bytes | None, entries: list[tuple[fl
 
 
 class Brought(NamedTuple):
-    """A board that was made of a file."""
+    """An imported board."""
 
     name: str
     events: int
-    same_secret: bool  # whether impression ids of the board that the file was made of can be answered
+    same_secret: bool  # whether impression ids of the exported board can still be answered
 
 
 def bring_in(store: SqlStore, carried: Carried, name: str | None) -> Brought:
-    """Make a board of what was read. Under its own name it was moved, and keeps its secret if the file has it.
+    """Import a board. Under its own name it keeps its secret, if the file has it.
 
-    Under another name it is a copy beside that board: it gets a secret of its own, so that an answer to a list of the
-    one does not count at the other. A copy of a collection keeps the secret, by which it knows queries and items, and
-    signs by another one.
+    Under another name it is a copy: it gets a secret of its own, so that answers to lists of one do not count for the
+    other. A copy of a collection must keep the secret, which identifies queries and items, but signs with another
+    one.
     """
     header, base, entries, collection = carried
     name = name or header["board"]
@@ -218,7 +221,7 @@ def bring_in(store: SqlStore, carried: Carried, name: str | None) -> Brought:
 
 
 def _parse(path: pathlib.Path) -> tuple[list[bytes], list[tuple[float, AnyEvent]], dict[str, Any]]:
-    """The lines of a file, the events in them, and what its last line says."""
+    """Parse a file: its lines, its events, and its last line."""
 
     class Row(msgspec.Struct):
         at: float
@@ -255,7 +258,7 @@ def _check_header(header: Any, line: bytes) -> None:
 
 
 def _fold(path: pathlib.Path, base: bytes | None, entries: list[tuple[float, AnyEvent]]) -> Board:
-    """The board of a file, by way of a store in memory so that there is one way to fold."""
+    """Rebuild the board of a file through a store in memory, so that there is only one replay implementation."""
     if base is None and not (entries and isinstance(entries[0][1], Created)):
         raise ValueError(f"{path} does not begin with the beginning of a board")
     with contextlib.closing(open_store("sqlite:///:memory:")) as store:
@@ -270,10 +273,10 @@ def compact(
     failed: Callable[[str, str], None] = lambda name, why: None,
     partitions: Collection[int] | None = None,
 ) -> dict[str, int]:
-    """Replace events older than a time, or beyond the latest `most`, by a snapshot; how many of each board.
+    """Replace events older than `before`, or beyond the latest `most`, by a snapshot. Returns how many, by board.
 
-    `partitions`: of boards of these alone, as each worker does with its own. Clients of whom no event is kept are
-    forgotten with them. A board that cannot be folded is left as it is, and `failed` hears why.
+    `partitions`: only boards of these; each worker compacts its own. Clients without any kept event are forgotten as
+    well. A board that cannot be replayed is left alone, and `failed` is called with its name and the reason.
     """
     gone = {}
     store.sweep(before)
@@ -288,18 +291,18 @@ def compact(
                 board = rebuild(store, number, name, edge, head) if later else None
         except Unavailable:
             raise
-        except Exception as error:  # a lack of memory, too
+        except Exception as error:  # including a lack of memory
             failed(name, parking_words(error))
             continue
         if board is not None:
             gone[name] = _shorten(store, number, (since, edge, head), board)
-        if store.shortened(number):  # no event is kept of clients who were last here before its first
+        if store.shortened(number):  # clients last seen before the first kept event have none
             store.forget_clients(number, *store.span(number), forgotten)
     return gone
 
 
 def _shorten(store: SqlStore, number: int, marks: tuple[int, int, int], board: Board) -> int:
-    """Put a board in place of its events, unless settings, labels or events were changed after it was folded."""
+    """Replace events by a snapshot of the board, unless settings, labels or events have changed since."""
     since, edge, head = marks
     seen, body = store.head(number % store.partitions), snapshot.pack(*board.keep())
     if reconfigured(store, number, head):

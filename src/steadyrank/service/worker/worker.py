@@ -1,4 +1,4 @@
-"""All boards of a worker: ranks from memory, writes what happens to the log, applies the log in order."""
+"""All boards of a worker: ranks from memory, writes events to the log, and applies the log in order."""
 
 import asyncio
 import collections
@@ -31,16 +31,16 @@ from .recovery import Kept, fold_again, moved_edges, recover, save, wipe
 from .replicas import Replicas
 from .resealing import reseal
 
-SNAPSHOT_EVERY = 20_000  # events of a board; every worker takes one at the same event
-_FEWEST = 8  # lists of a board that are applied together: of fewer, each alone takes no longer
+SNAPSHOT_EVERY = 20_000  # events of a board; all workers take snapshots at the same events
+_FEWEST = 8  # lists of a board applied as a batch; fewer are no slower one by one
 TICK = 0.1
 MOST_AWAKE = 1_000  # boards in memory
-_LOADING = 3.0  # seconds at the start for boards that were used last; the others load when they are asked for
+_LOADING = 3.0  # seconds at startup to load the most recently used boards; the others load on demand
 
-_ADOPTING = 0.2  # the same for boards that were another worker's
-_FINISHING = 1.0  # seconds for requests of boards that another worker is to serve
-_KEEPING = 0.5  # seconds for snapshots of them
-_LARGE = 10_000  # items, times segments, of a board that is looked at in a thread: below, a few milliseconds
+_ADOPTING = 0.2  # the same for boards taken over from another worker
+_FINISHING = 1.0  # seconds to finish requests of boards that are handed over to another worker
+_KEEPING = 0.5  # seconds to write snapshots of them
+_LARGE = 10_000  # items times segments; larger boards are inspected in a thread, smaller ones take a few milliseconds
 
 log = logging.getLogger("steadyrank.service")
 T = TypeVar("T")
@@ -48,7 +48,7 @@ C = TypeVar("C")
 
 
 class _Answering(contextlib.AbstractContextManager[None]):
-    """A request of a partition is being answered; a class, since a generator would take twice the time."""
+    """Counts a request of a partition as in flight. A class, since a generator would take twice the time."""
 
     __slots__ = ("_in_flight", "_partition")
 
@@ -66,7 +66,7 @@ _NOTHING_TO_COUNT = contextlib.nullcontext()
 
 
 class Worker:
-    """The boards of one worker. Everything runs in the event loop's thread but the log writer and the snapshots.
+    """The boards of one worker. Runs in the event loop's thread, except for the log writer and snapshots.
 
     `address`: where other workers of the same store reach this one, as HOST:PORT.
     """
@@ -82,29 +82,29 @@ class Worker:
         address: str = "",
     ) -> None:
         self.url, self.clock, self.monotonic = url, clock or Clock(), monotonic
-        self._alarmed = False  # whether the log says that a clock is wrong
+        self._alarmed = False  # whether the server's log says that a clock is wrong
         self.most_bytes = most_bytes
         self.keys: list[Key] = []
         self.ready = False
-        self.exporting = asyncio.Lock()  # one board at a time: it takes a thread, and room for its log
+        self.exporting = asyncio.Lock()  # one export at a time: it takes a thread, and disk space for the log
         self.chance = np.random.default_rng() if chance is None else chance
         self._inbox = Inbox(self._apply, self._apply_lists)
         self._key = self._first_key = int(self.chance.integers(1, 2**63))
         self._tasks: set[asyncio.Task[Any]] = set()
-        self.partitions = 1  # how many the store has
-        self.served: set[int] = set()  # partitions whose requests are answered here
+        self.partitions = 1  # number of partitions of the store
+        self.served: set[int] = set()  # partitions whose requests are handled here
         self._in_flight: collections.Counter[int] = collections.Counter()  # requests, by partition
-        self.ownership: Ownership | None = None  # of a store whose partitions have one owner each
+        self.ownership: Ownership | None = None  # for stores whose partitions have one owner each
         if not url.startswith("sqlite:"):
             changes = self.adopt, self.lose, self.release, self._with_boards, self.spawn
             self.ownership = Ownership(url, int(self.chance.integers(1, 2**63)), address, *changes)
-        self.replicas: Replicas | None = None  # of boards that other workers own, once it has started
+        self.replicas: Replicas | None = None  # of boards that other workers own; set on start
         self.fences = None if self.ownership is None else self.ownership.fences
         self.cache = BoardCache(url, most_awake, monotonic, self.apply, self.catch_up, self.spawn, self.fences)
         self.look_at_log = SharedLook(self.catch_up, self.spawn)
 
     async def start(self) -> None:
-        """Read the store, fold what is there, and begin to write; ready when it returns."""
+        """Read the store, load boards and start writing; the worker is ready on return."""
         if self.ownership is not None and not self.ownership.joined:
             await self.ownership.join()
             self.spawn(self.ownership.run())
@@ -123,23 +123,23 @@ class Worker:
         self.log_writer = LogWriter(self.url, *places, self.fences, self.lose)
         self.served = set(stored.heads)
         if self.fences is not None and (gone := self.served - self.fences.keys()):
-            self._drop(gone)  # lost while they were read
+            self._drop(gone)  # lost while they were being read
             self.log_writer.drop(gone)
         self._ticking = self.spawn(self._tick())
         gc.collect()
-        gc.freeze()  # what is there now stays: looking at it again and again would take a tenth of a second each time
+        gc.freeze()  # what exists now is permanent; scanning it in each collection would take a tenth of a second
         self.ready = True
         self.spawn(self.cache.load_unknown())
 
     async def stop(self) -> None:
-        """Write what is left, take snapshots as far as time permits, end."""
+        """Write what is pending, take snapshots as far as time permits, and stop."""
         self.ready = False
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         available = self.log_writer.available
         await self.log_writer.stop()
-        await asyncio.sleep(0)  # what the log writer delivered last
+        await asyncio.sleep(0)  # let the last deliveries of the log writer run
         while self._inbox:
             await asyncio.sleep(0)
         if available:
@@ -151,28 +151,28 @@ class Worker:
             await self.ownership.leave()
 
     def is_served(self, name: str) -> bool:
-        """Whether a board of this name is, or would be, one of this worker's."""
+        """Return whether this worker serves, or would serve, a board of this name."""
         return self.ownership is None or self.ownership.partition_of(name) in self.served
 
     def answering(self, name: str) -> contextlib.AbstractContextManager[None]:
-        """Meanwhile the board is not given to another worker, unless that takes too long."""
+        """A context in which the board is not handed over to another worker, unless that takes too long."""
         if self.ownership is None or not name:
             return _NOTHING_TO_COUNT
         return _Answering(self._in_flight, self.ownership.partition_of(name))
 
     def seen(self, session: BoardSession) -> int:
-        """The latest event of a board's partition that was read."""
+        """The latest event read from the partition of a board."""
         return self.log_writer.seen.get(session.number % self.partitions, 0)
 
     def lag(self, session: BoardSession) -> int:
-        """How many events of a board's partition were read, and are not applied yet."""
+        """The number of events of a board's partition that were read but not applied yet."""
         applied = self._inbox.applied.get(session.number % self.partitions, 0)
         return max(self.seen(session) - applied, 0) // self.partitions
 
     async def adopt(self, fences: dict[int, int]) -> None:
-        """Serve partitions that this worker owns from now on, with the boards of them that were used last in memory.
+        """Start serving newly owned partitions, with their most recently used boards loaded.
 
-        The others are loaded when they are asked for.
+        The other boards are loaded on demand.
         """
         while self._fresh(fences):
             if not self.ready:
@@ -199,14 +199,14 @@ class Worker:
             self.spawn(self.cache.load_unknown())
 
     def _fresh(self, fences: dict[int, int]) -> set[int]:
-        """Of partitions that this worker was given, those that it still owns and does not serve yet."""
+        """The partitions among these that this worker still owns under the same fence, but does not serve yet."""
         assert self.fences is not None
         return {p for p, fence in fences.items() if p not in self.served and self.fences.get(p) == fence}
 
     async def release(self, partitions: Sequence[int]) -> dict[int, int]:
-        """Serve partitions no longer, in good order: what was asked for is answered and written; their fences.
+        """Stop serving partitions in order: finish their requests and writes. Returns their fences.
 
-        Partitions that are not served at the moment stay as they are. Lists are given out meanwhile, and go on.
+        Partitions not served at the moment are ignored. Lists can still be ranked meanwhile, and afterwards.
         """
         assert self.fences is not None
         leaving = {partition for partition in partitions if partition in self.served}
@@ -229,7 +229,8 @@ class Worker:
             end = time.monotonic() + _FINISHING
             while any(self._in_flight[partition] for partition in leaving) and time.monotonic() < end:
                 await asyncio.sleep(0.002)
-            heads = await self.log_writer.run_chore(lambda store: store.heads(leaving))  # what was put is written
+            # everything queued before is written
+            heads = await self.log_writer.run_chore(lambda store: store.heads(leaving))
             for head in heads.values():
                 await self._inbox.wait_for(head)
             numbers = [number for number in self.cache.numbers() if number % self.partitions in leaving]
@@ -239,14 +240,15 @@ class Worker:
             raise
         try:
             await self.log_writer.drop(leaving)
-        except Unavailable:  # it may be done later all the same: what is still this worker's is adopted again
+        # the drop may still happen later; if this worker remains the owner, it adopts the partitions again
+        except Unavailable:
             self.lose(leaving)
             raise
         self._drop(leaving)
         return {partition: self.fences[partition] for partition in leaving if partition in self.fences}
 
     def lose(self, partitions: Iterable[int]) -> None:
-        """Other workers own partitions: whatever was not written is theirs to be asked for."""
+        """Drop partitions that other workers own now; what was not written has to be retried there."""
         assert self.ownership is not None
         gone = set(partitions)
         self.ownership.forget(gone)
@@ -262,7 +264,7 @@ class Worker:
             self.cache.remove_board(number)
 
     def _with_boards(self) -> set[int]:
-        """Partitions of which there are boards here."""
+        """The partitions that have boards here."""
         return {number % self.partitions for number in self.cache.numbers()}
 
     @property
@@ -277,13 +279,13 @@ class Worker:
 
     @property
     def divergences(self) -> int:
-        """How many snapshots were unlike another worker's."""
+        """The number of snapshots that differed from another worker's."""
         return self.cache.divergences
 
     def find_board(self, name: str) -> BoardSession:
-        """A board by its name; one that nobody holds may be evicted.
+        """Return a board in memory by name; without a hold it may be evicted at any time.
 
-        While its partition leaves, for the requests that began before: nobody else is served.
+        While its partition is being handed over, this works only for requests already in flight.
         """
         if not self.ready:
             raise Unavailable("the log is being read: not ready yet")
@@ -292,7 +294,7 @@ class Worker:
         return self.cache.find_board(name)
 
     def find_served(self, name: str) -> BoardSession | None:
-        """A board in memory that this worker serves, which counts as asked for; None if no such is of this name."""
+        """Return a board in memory that this worker serves, marking it as used; None if there is none."""
         session = self.cache.boards.get(name)
         if session is None or session.number % self.partitions not in self.served:
             return None
@@ -300,36 +302,36 @@ class Worker:
         return session
 
     def next_key(self) -> int:
-        """A key for an impression: 63 bits, from a random start of this worker's own; never 0."""
+        """A new impression key: 63 bits, counting from a random start; never 0."""
         self._key = self._key % (2**63 - 1) + 1
         return self._key
 
     def _gave(self, event: AnyEvent) -> bool:
-        """Whether this worker gave out a list: by its key."""
+        """Return whether this worker gave out a list, judged by its key."""
         given = (self._key - self._first_key) % (2**63 - 1)
         return isinstance(event, events.ListShown) and 0 < (event.key - self._first_key) % (2**63 - 1) <= given
 
     def put_event(self, session: BoardSession, event: AnyEvent, sender: Sender | None = None) -> asyncio.Future[str]:
-        """Write an event; a future of its outcome, once it is on the disk and applied."""
+        """Queue an event for writing. The future gives its outcome once it is on disk and applied."""
         session.check_served()
         future = self.log_writer.put_event(session.number, event, wait=True, sender=sender)
         assert future is not None
         return future
 
     async def write_event(self, session: BoardSession, event: AnyEvent, sender: Sender | None = None) -> str:
-        """Write an event; its outcome once it is on the disk and applied."""
+        """Write an event. Returns its outcome once it is on disk and applied."""
         future = self.put_event(session, event, sender)
         try:
             return await future
         finally:
-            del future  # an error in it leads back to this frame, and so to the board
+            del future  # an exception in it refers to this frame, and so keeps the board alive
 
     async def create_board(self, name: str, start: events.Created) -> bool:
-        """A new board; False if the name is taken."""
+        """Create a board. Returns False if the name is taken."""
         await asyncio.to_thread(check_memory, start.config, len(start.items), self.most_bytes)
         state = await asyncio.to_thread(
             check, start.config, start.items
-        )  # refuses what is wrong; compiles the learner
+        )  # raises Refused if invalid; compiles the learner
         if start.config.rules is not None:
             await asyncio.to_thread(check_rules, start.config, state, start.features, state)
         event = events.encode(start)
@@ -338,7 +340,7 @@ class Worker:
         return number is not None
 
     async def check_room(self, session: BoardSession, more: int) -> None:
-        """Refuse so many more items if the board would need too much memory for them."""
+        """Raise Refused if the board would need too much memory for `more` items."""
         state = session.board.learner_state
         items = len(state.names) + more
         if items > state.capacity:
@@ -346,15 +348,18 @@ class Worker:
             await asyncio.to_thread(check_memory, config, items, self.most_bytes, state.capacity)
 
     async def delete_board(self, name: str) -> None:
-        """End a board, a parked one too; its log is deleted soon after."""
+        """Delete a board, parked or not; its log is deleted in the background."""
         number = self.parked[name].number if name in self.parked else self.find_board(name).number
         event = events.encode(events.Deleted())
         seq = await self.log_writer.run_chore(lambda store: store.delete_board(number, event, self.clock()))
         self.cache.remove_board(number)
-        self.spawn(asyncio.to_thread(wipe, self.url, number, seq))  # takes long if the log is
+        self.spawn(asyncio.to_thread(wipe, self.url, number, seq))  # slow if the log is long
 
     async def forget_client(self, session: BoardSession, client: str, kind: str | None = None) -> int:
-        """Delete which number a client has, or a cohort: what stays in the log is nobody's. How many impressions."""
+        """Delete the number of a client or a cohort, which makes its log entries anonymous.
+
+        Returns how many impressions.
+        """
         hashed = session.hash_client(client) if kind is None else session.hash_cohort(kind, client)
         now = self.clock()
         board = session.number
@@ -366,9 +371,9 @@ class Worker:
         return count
 
     async def inspect_board(self, session: BoardSession, look: Callable[[Board], T]) -> T:
-        """What a function makes of a board that it does not change; of a large one in a thread.
+        """Apply a read-only function to a board, in a thread if the board is large.
 
-        It must not draw lists. Meanwhile nothing is applied, of any board, and lists are given out as always.
+        It must not draw lists. Meanwhile no event of any board is applied, but lists are ranked as usual.
         """
         state = session.board.learner_state
         if state.capacity * (1 + len(state.features.segments)) <= _LARGE:
@@ -376,30 +381,30 @@ class Worker:
         return await self.look_at(session, look)
 
     async def look_at(self, session: BoardSession, look: Callable[[Board], T]) -> T:
-        """What a function makes of a board that it does not change, in a thread, as with `inspect_board`."""
+        """Apply a read-only function to a board in a thread, under the conditions of `inspect_board`."""
         async with self._inbox.hold_events():
             return await asyncio.to_thread(look, session.board)
 
     async def look_at_copy(self, session: BoardSession, copy: Callable[[Board], C], look: Callable[[C], T]) -> T:
-        """What a function makes, in a thread, of what another copies of a board: events wait for the copy alone."""
+        """Copy part of a board, then process the copy, both in a thread; events wait only for the copying."""
         return await asyncio.to_thread(look, await self.look_at(session, copy))
 
     async def catch_up(self) -> None:
-        """Wait until the log is applied as far as it goes now."""
+        """Wait until everything now in the log is applied."""
         writer = self.log_writer
         heads: dict[int, int] = await writer.run_chore(lambda store: store.heads(writer.seen))
         for partition, head in heads.items():
             if self._inbox.applied.get(partition, head) < head:
-                with contextlib.suppress(Fenced):  # somebody else's by now
+                with contextlib.suppress(Fenced):  # another worker owns it by now
                     await self._inbox.wait_for(head)
 
     @property
     def applied(self) -> int:
-        """The latest event that was applied: the highest number."""
+        """The highest number of an applied event."""
         return max(self._inbox.applied.values(), default=0)
 
     def _apply(self, line: Line, made: dict[int, Any]) -> Steps:
-        begun = made.get(line.board)  # none if it was deleted meanwhile
+        begun = made.get(line.board)  # None if it was deleted meanwhile
         if isinstance(line.event, Unreadable):
             self.cache.park_board(line.board, str(line.event), begun if isinstance(begun, Parked) else None)
             return "done"
@@ -415,15 +420,17 @@ class Worker:
         session = self.cache.by_number.get(line.board)
         if session is None:
             outcome = self.cache.note_event(line)
-            if line.waiting is not None:  # the board went and came back meanwhile: who asks again hears the outcome
+            if line.waiting is not None:  # the board was evicted and reloaded meanwhile: a retry gets the outcome
                 raise Fenced([line.seq % self.partitions])
             return outcome
         return (yield from self._steps(session, line, in_turn=True))
 
     def _apply_lists(self, lines: Iterator[Line]) -> tuple[int, bool]:
-        """Apply the first lines together, if they are lists of one board in memory: how many, and whether it was so.
+        """Apply the first lines as a batch if they are lists of one board in memory.
 
-        If not, so many are to be applied one by one.
+        Returns their number and whether it did.
+
+        If it did not, apply that many lines one by one.
         """
         first = next(lines)
         session = self.cache.by_number.get(first.board)
@@ -443,14 +450,14 @@ class Worker:
         return len(lists), done
 
     def apply(self, session: BoardSession, line: Line) -> str:
-        """Apply an event to a board in memory, all of it at once."""
+        """Apply an event to a board in memory, to its end."""
         return finished(self._steps(session, line))
 
     def _steps(self, session: BoardSession, line: Line, in_turn: bool = False) -> Steps:
-        """Apply an event to a board in memory, which stays there; what it was loaded with is in it already.
+        """Apply an event to a board in memory, which is held meanwhile; events from before it was loaded are skipped.
 
-        An event that fails half-way, for a lack of memory or by a fault of ours, leaves memory that no other worker
-        has: the board is parked with it, and folded anew at the next start.
+        An event that fails half-way, for lack of memory or by a bug, leaves the board in a state that no other worker
+        has: the board is parked, and rebuilt from the log at the next start.
         """
         event = line.event
         assert not isinstance(event, Unreadable)
@@ -464,7 +471,8 @@ class Worker:
             session.note(line, outcome, line.waiting is not None or self._gave(event), self.monotonic())
             if isinstance(event, events.Resealed):
                 session.resealing = self.spawn(reseal(self.log_writer, session))
-            if isinstance(event, events.QueryForgotten) and event.query == event.now:  # rewritten before it was read
+            # its log was rewritten before this worker read it
+            if isinstance(event, events.QueryForgotten) and event.query == event.now:
                 session.board.outdate()
         except Refused:
             self._after(session, line.seq, in_turn)
@@ -480,9 +488,9 @@ class Worker:
         return outcome
 
     def _after(self, session: BoardSession, seq: int, in_turn: bool) -> None:
-        """Fold again or take a snapshot, where an event makes that due.
+        """Start a replay of the log or take a snapshot, if the event makes one due.
 
-        A large collection is copied in a thread, if no other event is applied before the inbox lets it.
+        A large collection is copied in a thread while the inbox holds back all events.
         """
         board = session.board
         if board.stale and session.refolding is None:
@@ -497,25 +505,25 @@ class Worker:
                 return
             try:
                 kept = board.keep()
-            except MemoryError as error:  # the board goes on without it
+            except MemoryError as error:  # the board works without it
                 _no_snapshot(session, error)
                 return
             board.events_kept = board.events
             self._save(session, seq, kept)
 
     def _kept(self, session: BoardSession, board: Board, seq: int, keeping: "asyncio.Future[Kept]") -> None:
-        """What a thread copied of a board, meanwhile no event was begun, becomes a snapshot."""
+        """Save what a thread copied of a board while events were held back."""
         board.events_kept = board.events
         session.users -= 1
         self._inbox.end_hold()
         error = keeping.exception()
         if error is not None:
             _no_snapshot(session, error)
-        elif self.ready:  # else it ends, and all boards are saved
+        elif self.ready:  # otherwise the worker is stopping, which saves all boards
             self._save(session, seq, keeping.result())
 
     def cut_off(self) -> None:
-        """This worker was away for so long that the log was shortened meanwhile: begin again."""
+        """Restart from the store: this worker was away for so long that the log was shortened before it was read."""
         if self.ready:
             log.error("the log was shortened before it was read here: reading the store again")
             self.ready = False
@@ -527,12 +535,12 @@ class Worker:
         while not self.ready:
             try:
                 await self.start()
-            except Exception as error:  # whatever it is: without an end to it, this worker serves nothing
+            except Exception as error:  # whatever it is, keep trying: this worker serves nothing until it succeeds
                 log.error("store away", extra={"fields": {"why": f"{type(error).__name__}: {error}"}})
                 await asyncio.sleep(1.0)
 
     async def _refold(self, session: BoardSession) -> None:
-        """Fold the log again with other settings, while the board goes on; then put the new fold in its place."""
+        """Replay the log with other settings while the board keeps serving, then replace the board."""
         pause = 0.5
         while session.board.stale and session.number in self.cache.by_number:
             try:
@@ -566,7 +574,7 @@ class Worker:
             log.warning("no snapshot", extra={"fields": {"board": session.name, "why": str(error)}})
 
     async def _tick(self) -> None:
-        """Settle and expire what is due, by this worker's own clock; the log decides what that means."""
+        """Settle and expire what is due by this worker's clock; the resulting events in the log are what counts."""
         rounds, chores, evicting = 0, None, None
         while True:
             await asyncio.sleep(TICK)
@@ -581,7 +589,7 @@ class Worker:
             if self.cache.is_full and (evicting is None or evicting.done()):
                 evicting = self.spawn(self.cache.evict_idle())
             rounds += 1
-            if rounds % 10 == 0 and (chores is None or chores.done()):  # never waited for: the store may be stuck
+            if rounds % 10 == 0 and (chores is None or chores.done()):  # not awaited: the store may hang
                 chores = self.spawn(self._chores(rounds))
 
     async def _chores(self, rounds: int) -> None:
@@ -598,7 +606,7 @@ class Worker:
                 store.forget_clients(number, now - 86_400 * days, now, events.forgotten)
             return store.api_keys(), moved_edges(store, edges), store.time(), store.latest()
 
-        with contextlib.suppress(Unavailable):  # the next ones do what these could not
+        with contextlib.suppress(Unavailable):  # the next round makes up for it
             self.keys, moved, time, latest = await self.log_writer.run_chore(chore)
             self.clock.look(time, *latest)
             for board, edge in moved.items():
@@ -608,7 +616,7 @@ class Worker:
         self._report_clock()
 
     def _report_clock(self) -> None:
-        """Say in the server's log when a clock begins to be wrong, and when that is over."""
+        """Log when a clock begins to be wrong, and when all agree again."""
         skew = self.clock.skew
         if skew.alarming != self._alarmed:
             self._alarmed = skew.alarming
@@ -619,7 +627,7 @@ class Worker:
                 log.warning("clocks agree again", extra=fields)
 
     def spawn(self, work: Any) -> asyncio.Task[Any]:
-        """Do something meanwhile; what fails is logged."""
+        """Start a background task; failures are logged."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -628,7 +636,7 @@ class Worker:
 
 
 def _is_list(line: Line) -> bool:
-    """Whether an event is a list whose outcome nobody waits for, nor how long it took."""
+    """Return whether a line is a list whose outcome nobody awaits and which is not traced."""
     return type(line.event) is events.ListShown and line.waiting is None and line.trace is None
 
 

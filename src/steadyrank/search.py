@@ -1,7 +1,7 @@
-"""What a search engine found, re-ranked by a collection: responses of OpenSearch and Elasticsearch as they are.
+"""Re-rank the responses of OpenSearch and Elasticsearch, unmodified, by a collection.
 
-`re_rank` asks the service where the call stands in your code: after the engine's answer, before your page. It needs
-no library of an engine: a response is a mapping with `hits.hits`, each of which has an `_id`.
+Call `re_rank` in your code after the engine's answer and before rendering the page. It needs no library of an engine:
+a response is a mapping with `hits.hits`, each of which has an `_id`.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,19 +9,19 @@ from typing import Any, NamedTuple
 
 from .client import AsyncClient, Client, Ranking
 
-WINDOW = 100  # hits that are re-ranked, unless you say more or fewer
+WINDOW = 100  # hits re-ranked by default
 
 
 def hit_id(hit: Mapping[str, Any]) -> str:
-    """What a document is called: its `_id`, the same in every index that it is found in."""
+    """The name of a document: its `_id`, the same in every index in which it is found."""
     return str(hit["_id"])
 
 
 class Found(NamedTuple):
-    """A response with its hits in our order, and the list that they are from.
+    """A response with its hits in our order, and the list that they come from.
 
-    `response`: as the engine gave it, a copy where anything is in another order. `shown`: its `impression` answers
-    the list; `fallback` if the service gave none in time, and hits stand as the engine had them.
+    `response`: as the engine gave it, or a copy if the order differs. `shown`: its `impression` answers the list;
+    `fallback` is set if the service gave none in time, and the hits are in the engine's order.
     """
 
     response: dict[str, Any]
@@ -37,7 +37,7 @@ class Hits:
         window: int = WINDOW,
         name: Callable[[Mapping[str, Any]], str] = hit_id,
     ) -> None:
-        """`window`: how many are re-ranked; `name`: what a hit is called. Of hits with one name the first counts."""
+        """`window`: how many are re-ranked; `name`: names a hit. Of hits with the same name the first counts."""
         if isinstance(window, bool) or not isinstance(window, int) or window < 1:
             raise ValueError(f"window must be a whole number of at least 1, not {window!r}")
         try:
@@ -48,11 +48,11 @@ class Hits:
         self._response, self._named = response, dict(reversed(named.items()))
         self.names = list(self._named)[:window]
         given = [self._named[one].get("_score") for one in self.names]
-        # none where the engine sorts by a field: then its order says all
+        # no scores where the engine sorts by a field: then its order is all there is
         self.scores = None if any(score is None for score in given) else [float(score) for score in given]
 
     def in_order(self, items: tuple[str, ...]) -> dict[str, Any]:
-        """The response with these items first, in this order, and all other hits after them as they were."""
+        """The response with these items first, in this order, followed by all other hits in their original order."""
         first = [self._named[item] for item in items]
         chosen = set(map(id, first))
         hits = [*first, *(hit for hit in self._all if id(hit) not in chosen)]
@@ -70,10 +70,11 @@ def re_rank(
     name: Callable[[Mapping[str, Any]], str] = hit_id,
     **more: Any,
 ) -> Found:
-    """The hits of a response in the order of a collection; without an answer in time, as they are.
+    """Re-rank the hits of a response by a collection; without an answer in time, they stay as they are.
 
-    `more`: `length`, `client`, `cohort`, `theirs` and `rules` of `Client.rank_query`. Hits beyond the places of a
-    list stay in the engine's order, those that rules exclude among them. A response without hits asks nobody.
+    `more`: `length`, `client`, `cohort`, `theirs` and `rules` of `Client.rank_query`. Hits beyond the length of the
+    list stay in the engine's order, including those that rules exclude. For a response without hits no request is
+    sent.
     """
     hits = Hits(response, window, name)
     if not hits.names:
@@ -107,10 +108,10 @@ _NOTHING = Ranking("", (), 0.0, fallback=True, why="the engine found nothing")
 def ubi_query(
     found: Found, query: str, application: str, client: str | None = None, timestamp: str | None = None
 ) -> dict[str, Any]:
-    """The row of a list for an index of User Behavior Insights; `query_id` is its impression.
+    """The row of a list for an index of User Behavior Insights; its `query_id` is the impression.
 
-    Events of the page with this `query_id` answer the list: send them to `/v1/ubi` as well. Refused for a fallback,
-    which has no impression: make an id of your own for that.
+    Events of the page with this `query_id` answer the list: send them to `/v1/ubi` as well. Raises ValueError for a
+    fallback, which has no impression: generate an id of your own for that.
     """
     if not found.shown.impression:
         raise ValueError("the list has no impression: the service did not give it")

@@ -1,4 +1,4 @@
-"""A client of the ranking service that fails fast, blocking or asynchronous: the standard library alone."""
+"""Clients of the ranking service that fail fast, blocking and asynchronous, using only the standard library."""
 
 import asyncio
 import atexit
@@ -20,24 +20,25 @@ __all__ = ["AsyncClient", "Client", "Observed", "Outcome", "Ranking", "Refused"]
 _T = TypeVar("_T")
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 _PIECE = 1 << 18  # bytes received at a time
-_EXIT_SECONDS = 5.0  # that the end of the process waits for queued answers
+_EXIT_SECONDS = 5.0  # for which the end of the process waits for queued answers
 
 
 class Client(Api):
-    """Talks to one server; safe for threads, each of which keeps a connection of its own.
+    """A client of one server; thread-safe, with one connection per thread.
 
-    `rank` and `feedback` take at most 0.2 s and are tried once. Other requests wait at most 10 s whenever the server
-    is to answer, and are tried five times if it cannot be reached or answers 503. `timeout` (seconds) and `tries`
-    change this for all requests. Looking up the server's name is not limited.
+    `rank` and `feedback` take at most 0.2 s and are tried once. Other requests wait at most 10 s for each step of the
+    exchange, and are tried five times if the server cannot be reached or answers 503. `timeout` (seconds) and `tries`
+    change this for all requests. Name resolution is not limited.
 
-    - After `breaker_failures` lists in a row that the server did not give, it is asked for one in `breaker_seconds`;
-      all other calls of `rank` fail, or return their fallback, at once.
-    - Answers that the server did not take in time are queued, at most `queue` of them, and sent in the background.
+    - After `breaker_failures` failures of `rank` in a row, only one list is requested in `breaker_seconds`; all other
+      calls of `rank` fail, or return their fallback, at once.
+    - Answers that the server did not accept in time are queued, at most `queue` of them, and sent in the background.
       `close` and the end of the process wait for that, for 5 s at most. Each answer counts once, however often it is
-      sent. A list whose response is lost on the way stays unanswered. `queue` is 10,000 by default, and 0 if `tries`
-      are given: then an answer that cannot be sent is an error.
-    - `straight`: lists, answers and `observe` go to the worker that owns their board, as soon as an answer has named
-      it, and to the server again when it is gone. The key goes along, not encrypted: for a network that is your own.
+      sent. A list whose response is lost in transit stays unanswered. `queue` is 10,000 by default, and 0 if `tries`
+      is given: then an answer that cannot be sent is an error.
+    - `straight`: lists, answers and `observe` go directly to the worker that owns their board, once an answer has
+      named it, and to the server again when the worker is gone. The key goes there unencrypted: use it only on a
+      private network.
     - Refusals are `steadyrank.Refused` with the server's code.
     """
 
@@ -45,7 +46,7 @@ class Client(Api):
         self._sleep, self._local, self._hurry = sleep or time.sleep, threading.local(), threading.Event()
 
     def each_board(self, after: str = "") -> Iterator[dict[str, Any]]:
-        """Boards by name, those after a name, asked for as they are needed."""
+        """Iterate over boards by name, after a given name, requesting pages as needed."""
         following: str | None = after
         while following is not None:
             page = self._carry_out(self._page(following))
@@ -53,12 +54,12 @@ class Client(Api):
             following = page.get("next")  # older servers send all at once
 
     def flush(self, seconds: float = _EXIT_SECONDS) -> bool:
-        """Wait until all queued answers are sent; whether they are."""
+        """Wait until all queued answers are sent. Returns whether they are."""
         self._hurry.set()
         return self._queue.wait(seconds)
 
     def close(self) -> None:
-        """Send what is queued, as far as that takes at most 5 s, and end this thread's connection."""
+        """Send queued answers, for at most 5 s, and close this thread's connections."""
         self.flush()
         self._hang_up()
 
@@ -113,7 +114,7 @@ class Client(Api):
             while not whole:
                 connection.settimeout(left())
                 whole = response.feed(connection.recv(_PIECE))
-        except BaseException as error:  # nobody knows what is still to come on this connection
+        except BaseException as error:  # the state of this connection is unknown
             self._hang_up(address)
             if reused and not response.started and isinstance(error, ConnectionError):
                 raise StaleConnection(str(error)) from error
@@ -124,7 +125,7 @@ class Client(Api):
         return response
 
     def _connections(self) -> dict[str, socket.socket]:
-        """This thread's connections by the name of who is asked, without those that it inherited by a fork."""
+        """This thread's connections by server name, without those inherited by a fork."""
         process, connections = getattr(self._local, "connections", (0, {}))
         if process != os.getpid():
             connections = {}
@@ -133,7 +134,7 @@ class Client(Api):
         return mine
 
     def _idle(self, address: Address) -> socket.socket | None:
-        """This thread's connection to somebody, if it has one."""
+        """This thread's connection to a server, if any."""
         return self._connections().get(address.name)
 
     def _connect(self, address: Address, seconds: float) -> socket.socket:
@@ -146,7 +147,7 @@ class Client(Api):
         return connection
 
     def _hang_up(self, address: Address | None = None) -> None:
-        """End this thread's connection to somebody, or all of them."""
+        """Close this thread's connection to a server, or all of them."""
         connections = self._connections()
         for name in list(connections) if address is None else [address.name]:
             if name in connections:
@@ -168,27 +169,27 @@ class Client(Api):
 
 
 class AsyncClient(Api):
-    """`Client` for asyncio: the same requests, each a coroutine; `async with AsyncClient(url) as client:`.
+    """`Client` for asyncio: the same methods as coroutines; `async with AsyncClient(url) as client:`.
 
     Queued answers are sent by a task of the running loop; only `close`, or the end of `async with`, waits for them.
     """
 
     def _prepare(self, sleep: Callable[[float], Any] | None) -> None:
         self._sleep = sleep or asyncio.sleep
-        self._free: dict[str, list[_Streams]] = {}  # connections that nobody uses, by the name of who is asked
+        self._free: dict[str, list[_Streams]] = {}  # idle connections by server name
         self._loop: asyncio.AbstractEventLoop | None = None
         self._delivery: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> "AsyncClient":
-        """This client, closed at the end of the block."""
+        """Return this client, which is closed at the end of the block."""
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        """Close it."""
+        """Close the client."""
         await self.close()
 
     async def each_board(self, after: str = "") -> AsyncIterator[dict[str, Any]]:
-        """Boards by name, those after a name, asked for as they are needed."""
+        """Iterate over boards by name, after a given name, requesting pages as needed."""
         following: str | None = after
         while following is not None:
             page = await self._carry_out(self._page(following))
@@ -197,13 +198,13 @@ class AsyncClient(Api):
             following = page.get("next")
 
     async def flush(self, seconds: float = _EXIT_SECONDS) -> bool:
-        """Wait until all queued answers are sent; whether they are."""
+        """Wait until all queued answers are sent. Returns whether they are."""
         if self._delivery is not None:
             await asyncio.wait([self._delivery], timeout=seconds)
         return not self.queued
 
     async def close(self) -> None:
-        """Send what is queued, as far as that takes at most 5 s, and end all connections."""
+        """Send queued answers, for at most 5 s, and close all connections."""
         await self.flush()
         if self._delivery is not None and self._delivery.cancel():
             await asyncio.wait([self._delivery])
@@ -237,7 +238,7 @@ class AsyncClient(Api):
         async with asyncio.timeout(step.timeout if step.whole else None):
             try:
                 return await self._exchange(step, address)
-            except (TimeoutError, asyncio.CancelledError, StaleConnection):  # cancelled: by the timeout, perhaps
+            except (TimeoutError, asyncio.CancelledError, StaleConnection):  # possibly cancelled by the timeout
                 self._owners.forget(address)
                 raise
             except OSError:
@@ -258,7 +259,7 @@ class AsyncClient(Api):
             await asyncio.wait_for(writer.drain(), patience)
             while not response.feed(await asyncio.wait_for(reader.read(_PIECE), patience)):
                 pass
-        except BaseException as error:  # nobody knows what is still to come on this connection
+        except BaseException as error:  # the state of this connection is unknown
             if streams is not None:
                 streams[1].close()
             if reused and not response.started and isinstance(error, ConnectionError):
@@ -272,7 +273,7 @@ class AsyncClient(Api):
         return response
 
     def _idle(self, address: Address) -> _Streams | None:
-        """A connection to somebody that nobody uses; those of a loop that has ended are no use."""
+        """An idle connection to a server; connections of a finished loop are dropped."""
         if self._loop is not asyncio.get_running_loop():
             self._loop = asyncio.get_running_loop()
             self._free.clear()

@@ -1,4 +1,4 @@
-"""Every request of the service, written once: steps that a transport carries out, blocking or not."""
+"""Every request of the service, written once, as steps that a blocking or asynchronous transport carries out."""
 
 import functools
 import math
@@ -23,47 +23,47 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _LEFT_OUT: Any = object()
-_ITEMS_AT_ONCE = 50_000  # of a request
-_WRONG = (400, 413, 414, 415, 422, 431)  # codes that mean: this request would be refused at any time
+_ITEMS_AT_ONCE = 50_000  # per request
+_WRONG = (400, 413, 414, 415, 422, 431)  # codes of requests that are wrong in themselves
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """A list to show: the server's, or the caller's own if the server could not give one."""
+    """A list to show: the server's, or the caller's own if the server gave none."""
 
-    impression: str  # to answer it with; empty for a fallback, which `feedback` takes and does not send
+    impression: str  # for answering it; empty for a fallback, whose feedback is not sent
     items: tuple[str, ...]
     expires: float  # seconds since 1970; 0 for a fallback
-    skipped: int = 0  # candidates that were left out
+    skipped: int = 0  # candidates left out
     fallback: bool = False  # whether this is the caller's own list
-    why: str = ""  # it is: what went wrong
+    why: str = ""  # if so, what went wrong
     unkept: tuple[str, ...] = ()  # rules that could not be kept
 
 
 @dataclass(frozen=True)
 class Observed:
-    """What became of a list that another ranker showed."""
+    """The result of reporting another ranker's list."""
 
     outcome: str  # shown (not answered yet), learnt, waiting, late or duplicate
-    impression: str  # to answer it with
+    impression: str  # for answering it
     expires: float  # seconds since 1970
     ours: tuple[str, ...]  # what the board would have shown
 
 
 class Outcome(str):
-    """What became of an answer, a word; `says` has the server's sentence on it, empty where there is none."""
+    """The outcome of an answer, a word; `says`: the server's explanation of it, empty if there is none."""
 
     says: str
 
     def __new__(cls, word: str, says: str = "") -> "Outcome":
-        """The word, with the sentence beside it."""
+        """Make an outcome with an explanation."""
         outcome = super().__new__(cls, word)
         outcome.says = says
         return outcome
 
 
 class steps(Generic[P, T]):
-    """A method that describes its steps: `Client` returns what they come to, `AsyncClient` a coroutine of it."""
+    """Decorates a method that yields steps: `Client` runs it, `AsyncClient` returns a coroutine."""
 
     def __init__(self, describe: Callable[Concatenate[Any, P], Steps[T]]) -> None:
         self.describe = describe
@@ -76,7 +76,7 @@ class steps(Generic[P, T]):
     @overload
     def __get__(self, client: "Api | None", owner: type) -> Callable[Concatenate[Any, P], Steps[T]]: ...
     def __get__(self, client: Any, owner: type) -> Any:
-        """The method of a client; of a class, the function that describes it."""
+        """The method of a client; on the class, the undecorated function."""
         if client is None:
             return self.describe
 
@@ -88,7 +88,7 @@ class steps(Generic[P, T]):
 
 
 class Api:
-    """What `Client` and `AsyncClient` have in common: all but how they send bytes and wait."""
+    """What `Client` and `AsyncClient` have in common: everything but I/O and waiting."""
 
     def __init__(
         self,
@@ -109,39 +109,42 @@ class Api:
         self._patient = Patience(10.0 if timeout is None else timeout, 5 if tries is None else tries, whole=False)
         self._quick = Patience(0.2 if timeout is None else timeout, 1 if tries is None else tries, whole=True)
         self._breaker = Breaker(breaker_failures, breaker_seconds, clock)
-        self._refused: dict[str, int] = {}  # by board, until it gives a list: the code that the log has told
+        self._refused: dict[str, int] = {}  # by board, until it gives a list: the code already logged
         self._queue = AnswerQueue((10_000 if tries is None else 0) if queue is None else queue)
         self._secure = ssl.create_default_context() if self._address.secure else None
         self._prepare(sleep)
 
     def _prepare(self, sleep: Callable[[float], Any] | None) -> None:
-        """Make what the transport needs; `sleep` waits so many seconds, and is its own if it is None."""
+        """Set up the transport; `sleep(seconds)` replaces its own if given."""
         raise NotImplementedError
 
     @property
     def queued(self) -> int:
-        """How many answers wait to be sent in the background."""
+        """The number of answers queued for sending in the background."""
         return len(self._queue)
 
     @property
     def lost(self) -> int:
-        """How many queued answers were never counted: refused by the server, or too many waited. The log says why."""
+        """The number of queued answers that never counted: refused, or dropped from a full queue.
+
+        The log has the reason.
+        """
         return self._queue.lost
 
     def _ask(self, method: str, path: str, body: Any = None, into: BinaryIO | None = None) -> Steps[dict[str, Any]]:
-        """What the server answers; with `into`, what it sends is written there."""
+        """Send a request and return the content of the answer; with `into`, its body is written there."""
         return ask(Request(method, path, body, into), self._patient, self._address.name)
 
     def _deliver(self) -> Steps[None]:
-        """Send the answers that wait, each request once: what fails stays in the queue."""
+        """Send the queued answers, each request once: what fails stays in the queue."""
         return deliver(self._queue, Patience(self._patient.timeout, 1, whole=True), self._address.name)
 
     def _begin_to_deliver(self) -> None:
-        """Have `_deliver` done in the background."""
+        """Run `_deliver` in the background."""
         raise NotImplementedError
 
     def _ask_for_a_list(self, path: str, board: str, body: dict[str, Any]) -> Steps[dict[str, Any]]:
-        """Quickly, and not at all while the breaker is open."""
+        """Request a list with little patience, or fail at once while the breaker is open."""
         if not self._breaker.permits():
             raise ConnectionError(f"no answer from {self._address.name} of late: not asked again yet")
         try:
@@ -172,21 +175,21 @@ class Api:
         rules: Mapping[str, Any] | None = None,
         fallback: Sequence[str] | None = None,
     ) -> Steps[Ranking]:
-        """A list of the best items, among some if given.
+        """Rank items, all or some candidates, and return the list.
 
         `client`: who looks; `cohort`: what it has in common with others, by kind, such as network or agent.
-        `unknown`: what becomes of candidates that are no items: "refuse", "skip" or "add". `theirs`: a list of your
-        own, to be mixed with the board's where it has `interleave`; this needs a `client`. `features`: what is known
-        of the visit, by name, where the board has `features`; `segment`: which of the board's `segments` it is in.
-        `rules`: what this list has to keep, beside the board's rules (docs/rules.md).
-        `fallback`: the list to return, marked as such, if the server gives none in time, for whatever reason; only a
-        request that is wrong in itself is still refused. Without one, this is an error.
+        `unknown`: what to do with candidates that are not on the board: "refuse", "skip" or "add". `theirs`: a list
+        of your own, to be mixed with the board's where it has `interleave`; this needs a `client`. `features`: of the
+        visit, by name, where the board has `features`; `segment`: of the visit, one of the board's `segments`.
+        `rules`: for this list, in addition to the board's (docs/rules.md). `fallback`: the list to return, marked as
+        such, if the server gives none in time, for whatever reason; only requests that are wrong in themselves are
+        still refused. Without a fallback, this is an error.
         """
         some = None if candidates is None else _names("candidates", candidates)
         own = None if fallback is None else _names("fallback", fallback)
         body: dict[str, Any] = {"candidates": some, "length": length, "client": client}
         body |= {"cohort": dict(cohort)} if cohort else {}
-        body |= {"unknown": unknown} if unknown != "refuse" else {}  # what older servers do not know
+        body |= {"unknown": unknown} if unknown != "refuse" else {}  # unknown to older servers
         body |= {"theirs": _names("theirs", theirs)} if theirs is not None else {}
         body |= {"features": _finite_features(features)} if features else {}
         body |= {"segment": segment} if segment is not None else {}
@@ -194,14 +197,14 @@ class Api:
         return (yield from self._list(_board(board), board, body, own))
 
     def _list(self, path: str, board: str, body: dict[str, Any], own: list[str] | None) -> Steps[Ranking]:
-        """The server's list, or the caller's own if it could not give one."""
+        """Return the server's list, or the caller's own if there is none."""
         try:
             got = yield from self._ask_for_a_list(path, board, body)
         except (ConnectionError, Refused) as error:
             code = error.code if isinstance(error, Refused) else 0
             if own is None or code in _WRONG:
                 raise
-            if code in (401, 403, 404) and self._refused.get(board) != code:  # nothing that passes by itself
+            if code in (401, 403, 404) and self._refused.get(board) != code:  # errors that do not pass by themselves
                 if len(self._refused) >= MOST_BOARDS:
                     self._refused.clear()
                 self._refused[board] = code
@@ -231,10 +234,10 @@ class Api:
         rules: Mapping[str, Any] | None = None,
         fallback: bool = True,
     ) -> Steps[Ranking]:
-        """What an engine found for a query, re-ranked by a collection. `feedback` answers it, by the same name.
+        """Re-rank an engine's results for a query by a collection. `feedback` answers the list, with the same name.
 
         `candidates`: in the engine's order, with its `scores` on any scale. `fallback`: if the server gives no list
-        in time, all of them as they are; else that is an error. All else as for `rank`.
+        in time, return the candidates unchanged; otherwise that is an error. All else as for `rank`.
         """
         order = _names("candidates", candidates)
         body: dict[str, Any] = {"query": query, "candidates": order, "length": length, "client": client}
@@ -258,13 +261,15 @@ class Api:
         id: str | None = None,
         wait: bool = True,
     ) -> Steps[Outcome]:
-        """Answer an impression: the item clicked or None, or a bit a place; learnt, waiting, late or duplicate.
+        """Answer an impression: the clicked item or None, or one bit per place.
 
-        What is returned is this word; of one that waits, its `says` tells when it is learnt from.
-        "queued": the server did not answer in time, or earlier answers are still to be sent; this one is sent in the
-        background, and counts once. `wait=False` queues it without asking. "fallback": the list was the caller's own,
-        and there is nothing to answer. `client`: who answers; needed where the board has `bind_client`.
-        `value`: what came of the click on the item clicked at once, as by `outcome` under this `id`.
+        Returns learnt, waiting, late or duplicate.
+
+        For a waiting answer, `says` of the returned word tells when it will be learnt from. "queued": the server did
+        not answer in time, or earlier answers are still to be sent; this one is sent in the background, and counts
+        once. `wait=False` queues it without trying. "fallback": the list was the caller's own, and there is nothing
+        to answer. `client`: who answers; required where the board has `bind_client`. `value`: of an immediate outcome
+        of the click, as reported by `outcome` under this `id`.
         """
         body: dict[str, Any] = {"impression": impression}
         given = {"client": client, "value": None if value is None else float(value), "id": id}
@@ -300,7 +305,7 @@ class Api:
         examined: int | None = None,
         **more: Any,
     ) -> Steps[Observed]:
-        """Learn from a list that another ranker showed, and its answer if there is one by now; once for each `id`.
+        """Learn from a list shown by another ranker, with its answer if known; counts once for each `id`.
 
         `more`: `client`, `cohort`, `features` and `segment` as for `rank`; `time`, `propensities`, `marginals`,
         `candidates`, `value`: docs/shadow.md
@@ -351,10 +356,12 @@ class Api:
     def outcome(
         self, board: str, impression: str, item: str, value: float, *, id: str, kind: str = "purchase"
     ) -> Steps[str]:
-        """Something came of a click; learnt, counted (where clicks are the goal), waiting, ignored or duplicate.
+        """Report an outcome of a click.
 
-        `value`: at least 0, all of a board in one unit; `id`: counts once for a click; `kind`: any word, "return"
-        takes off what was reported before. It needs a key with the scope feedback.
+        Returns learnt, counted (where clicks are the goal), waiting, ignored or duplicate.
+
+        `value`: at least 0, in one unit for the whole board; `id`: deduplicates per click; `kind`: any word; "return"
+        subtracts from what was reported before. It needs a key with the scope feedback.
         """
         body = {"impression": impression, "item": item, "value": float(value), "id": id, "kind": kind}
         request = Request("POST", f"{_board(board)}/outcomes", body, board=board)
@@ -363,17 +370,20 @@ class Api:
 
     @steps
     def outcome_batch(self, outcomes: Iterable[Mapping[str, Any]]) -> Steps[list[dict[str, Any]]]:
-        """What came of many clicks: rows with board, impression, item, value and id; a row with code for each."""
+        """Report outcomes of many clicks: rows with board, impression, item, value and id.
+
+        Returns a row with code for each.
+        """
         body = {"outcomes": list(outcomes)}
         rows: list[dict[str, Any]] = (yield from self._ask("POST", "/v1/outcomes", body))["outcomes"]
         return rows
 
     @steps
     def put_board(self, /, board: str, **settings: Any) -> Steps[dict[str, Any]]:
-        """Make a board (`items` is needed then), or change its settings.
+        """Create a board (which requires `items`), or change its settings.
 
-        `items`: names, or what is known of each by its name, where the board has `features`. Settings of the learner
-        are answered when all events were replayed: `timeout` must allow for that.
+        `items`: names, or a mapping from names to features, where the board has `features`. A request that changes
+        the learner is answered when all events have been replayed: `timeout` must allow for that.
         """
         if "items" not in settings:
             return (yield from self._ask("PUT", _board(board), settings))
@@ -385,16 +395,16 @@ class Api:
 
     @steps
     def board(self, board: str) -> Steps[dict[str, Any]]:
-        """A board's settings and counts."""
+        """The settings and counts of a board."""
         return (yield from self._ask("GET", _board(board)))
 
     @steps
     def boards(self) -> Steps[list[dict[str, Any]]]:
-        """Every board, by name: some 1,000 a request."""
+        """All boards, by name, requested in pages of 1,000."""
         return self._every("boards")
 
     def _every(self, kind: str) -> Steps[list[dict[str, Any]]]:
-        """All boards, or collections, a page at a time."""
+        """All boards, or collections, page by page."""
         rows: list[dict[str, Any]] = []
         following: str | None = ""
         while following is not None:
@@ -404,38 +414,38 @@ class Api:
         return rows
 
     def _page(self, after: str, kind: str = "boards") -> Steps[dict[str, Any]]:
-        """Some boards, or collections, after a name."""
+        """A page of boards, or collections, after a name."""
         return self._ask("GET", f"/v1/{kind}?after={quote(after, safe='')}")
 
     @steps
     def delete_board(self, board: str) -> Steps[None]:
-        """End a board and delete its log; 404 if there is none, also when the first of several tries ended it."""
+        """Delete a board and its log; 404 if there is none, even if an earlier try of this call deleted it."""
         yield from self._ask("DELETE", _board(board))
 
     @steps
     def add_items(self, board: str, items: Iterable[str]) -> Steps[None]:
-        """Add items, or reinstate retired ones: names, or what is known of each by its name."""
+        """Add items, or reinstate retired ones: names, or a mapping from names to features."""
         for part in _in_parts(_items(items)):
             yield from self._ask("POST", f"{_board(board)}/items", {"items": part})
 
     @steps
     def retire_item(self, board: str, item: str) -> Steps[None]:
-        """Show an item no longer."""
+        """Retire an item: it is no longer shown."""
         yield from self._ask("DELETE", f"{_board(board)}/items/{_part(item)}")
 
     @steps
     def retire_items(self, board: str, items: Iterable[str]) -> Steps[None]:
-        """Show items no longer: all of them, or none if one is unknown; of very many, 50,000 at a time."""
+        """Retire items: either all, or none if one is unknown; very many are sent 50,000 at a time."""
         for part in _in_parts(_names("items", items)):
             yield from self._ask("POST", f"{_board(board)}/items/retire", {"items": part})
 
     @steps
     def history(self, board: str, rows: Iterable[Mapping[str, Any]], batch: str = "") -> Steps[int]:
-        """Start from past clicks, rows with items and clicked or clicks; how many were learnt from.
+        """Learn from past clicks, rows with items and clicked or clicks. Returns how many were learnt from.
 
-        Rows may have `features` and `segment`, as `rank` has them; those of a collection have a `query`. A batch with
-        a name is learnt once, however often it is sent; other rows under the same name are refused with 409. Without
-        one, the name is made up.
+        Rows may have `features` and `segment`, as for `rank`; those of a collection have a `query`. A named batch is
+        learnt once, however often it is sent; other rows under the same name are refused with 409. By default the
+        name is random.
         """
         checked_rows = [
             {**row, "features": _finite_features(row["features"])} if row.get("features") else row for row in rows
@@ -448,10 +458,10 @@ class Api:
     def state(
         self, board: str, after: str | None = None, limit: int | None = None, segment: str | None = None
     ) -> Steps[dict[str, Any]]:
-        """Items with click rates and estimates, and the learner's own view.
+        """A page of items with click rates and estimates, and the learner's view of the feedback.
 
-        At most 10,000 items or `limit`; what is under "next" is what to give as `after` for more, None at the end.
-        `segment`: of the clients that are left out, only those who had visits of it.
+        At most 10,000 items or `limit`; "next" is the value of `after` for the next page, None at the end. `segment`:
+        of the silenced clients, only those with visits of it.
         """
         return (
             yield from self._ask("GET", f"{_board(board)}/state{_query(after=after, limit=limit, segment=segment)}")
@@ -459,13 +469,13 @@ class Api:
 
     @steps
     def label(self, board: str, start: int, end: int, label: str) -> Steps[int]:
-        """Label rounds, both ends included, as "fraud" or "honest"; the number of the label."""
+        """Label rounds, both ends included, as "fraud" or "honest". Returns the number of the label."""
         body = {"start": start, "end": end, "label": label}
         return int((yield from self._ask("POST", f"{_board(board)}/labels", body))["number"])
 
     @steps
     def unlabel(self, board: str, number: int) -> Steps[None]:
-        """Take a label back."""
+        """Remove a label."""
         yield from self._ask("DELETE", f"{_board(board)}/labels/{_part(str(number))}")
 
     @steps
@@ -482,12 +492,12 @@ class Api:
 
     @steps
     def watch(self, board: str, segment: str | None = None) -> Steps[dict[str, Any]]:
-        """What a page of a board shows: list, regimes, time line, labels, ...; `segment` as for `state`."""
+        """The data of a board's page: list, regimes, timeline, labels, ...; `segment` as for `state`."""
         return (yield from self._ask("GET", f"{_board(board)}/watch{_query(segment=segment)}"))
 
     @steps
     def comparison(self, board: str) -> Steps[dict[str, Any]]:
-        """What our lists would have got in place of the lists that `observe` reported, with 95 % intervals."""
+        """Compare with what our lists would have got instead of those reported by `observe`, with 95 % intervals."""
         return (yield from self._ask("GET", f"{_board(board)}/comparison"))
 
     @steps
@@ -497,7 +507,7 @@ class Api:
 
     @steps
     def export(self, board: str, path: str | pathlib.Path) -> Steps[int]:
-        """Write the board with its log to a file, whole or not at all; how many bytes.
+        """Export the board with its log to a file, atomically. Returns its size in bytes.
 
         The server reads the whole log before it answers: the client's `timeout` must allow for that.
         """
@@ -510,42 +520,42 @@ class Api:
 
     @steps
     def forget_client(self, board: str, client: str, cohort: str | None = None) -> Steps[int]:
-        """Delete what is kept of a client, or of a cohort of that kind; how many impressions."""
+        """Delete what is stored of a client, or of a cohort of a kind. Returns the number of its impressions."""
         which = "" if cohort is None else f"?cohort={quote(cohort, safe='')}"
         return int((yield from self._ask("DELETE", f"{_board(board)}/clients/{_part(client)}{which}"))["impressions"])
 
     @steps
     def label_client(self, board: str, client: int | str, label: str, kind: str | None = None) -> Steps[int]:
-        """Label a client, or a cohort of a `kind`, as "fraud" or "honest"; the number of the label.
+        """Label a client, or a cohort of a `kind`, as "fraud" or "honest". Returns the number of the label.
 
-        `client`: its number in `state`, or its name as `rank` was given it.
+        `client`: its number in `state`, or the name given to `rank`.
         """
         body = {"client": client, "label": label, "kind": kind}
         return int((yield from self._ask("POST", f"{_board(board)}/client-labels", body))["number"])
 
     @steps
     def rotate_secret(self, board: str) -> Steps[float]:
-        """Sign impression ids by a new secret; until when those given out before are good, in seconds since 1970."""
+        """Sign impression ids with a new secret. Returns until when earlier ids are valid, in seconds since 1970."""
         return float((yield from self._ask("POST", f"{_board(board)}/secret"))["until"])
 
     @steps
     def put_collection(self, /, collection: str, **settings: Any) -> Steps[dict[str, Any]]:
-        """Make a collection, or change its settings; of some that is answered when all events were replayed."""
+        """Create a collection, or change its settings; changes to learning are answered after a replay."""
         return (yield from self._ask("PUT", _collection(collection), settings))
 
     @steps
     def collection(self, collection: str) -> Steps[dict[str, Any]]:
-        """A collection's settings and counts."""
+        """The settings and counts of a collection."""
         return (yield from self._ask("GET", _collection(collection)))
 
     @steps
     def collections(self) -> Steps[list[dict[str, Any]]]:
-        """Every collection, by name: some 1,000 a request."""
+        """All collections, by name, requested in pages of 1,000."""
         return self._every("collections")
 
     @steps
     def delete_collection(self, collection: str) -> Steps[None]:
-        """End a collection and delete its log; 404 if there is none, also when an earlier try ended it."""
+        """Delete a collection and its log; 404 if there is none, even if an earlier try of this call deleted it."""
         yield from self._ask("DELETE", _collection(collection))
 
     @steps
@@ -555,17 +565,17 @@ class Api:
 
     @steps
     def collection_watch(self, collection: str) -> Steps[dict[str, Any]]:
-        """What a page of a collection shows: `collection_state` with 50 queries, time line, labels, ..."""
+        """The data of a collection's page: `collection_state` with 50 queries, timeline, labels, ..."""
         return (yield from self._ask("GET", f"{_collection(collection)}/watch"))
 
     @steps
     def query(self, collection: str, query: str | None = None, *, id: str | None = None) -> Steps[dict[str, Any]]:
-        """What is known of a query and its items, by its text, or by the `id` that `collection_state` shows."""
+        """What is known of a query and its items, by its text, or by the `id` from `collection_state`."""
         return (yield from self._ask("POST", f"{_collection(collection)}/query", _asked(query, id)))
 
     @steps
     def forget_query(self, collection: str, query: str | None = None, *, id: str | None = None) -> Steps[int]:
-        """Forget a query, by its text or its `id`: in memory and in the log; in how many of its events it was."""
+        """Forget a query, by its text or `id`, in memory and in the log. Returns how many events mentioned it."""
         body = _asked(query, id)
         return int((yield from self._ask("POST", f"{_collection(collection)}/forget", body))["events"])
 
@@ -573,7 +583,12 @@ class Api:
     def judgments(
         self, collection: str, path: str | pathlib.Path, *, format: str = "csv", looks: int = 1, highest: int = 3
     ) -> Steps[int]:
-        """Write what clicks say of every document that had so many looks to a file, "csv" or "qrels"; bytes of it."""
+        """Write relevance judgments of every document with at least `looks` looks to a file.
+
+        Returns its size in bytes.
+
+        `format`: "csv" or "qrels"; `highest`: the top grade.
+        """
         with replacing(pathlib.Path(path)) as file:
             parameters = _query(format=format, looks=looks, highest=highest)
             yield from self._ask("GET", f"{_collection(collection)}/judgments{parameters}", into=file)
@@ -581,7 +596,7 @@ class Api:
 
     @steps
     def record(self, after: int | None = None) -> Steps[list[dict[str, Any]]]:
-        """Who changed what: the latest rows, or those after a number, at most 500; oldest first."""
+        """The audit record: the latest rows, or those after a number, at most 500; oldest first."""
         path = "/v1/record" if after is None else f"/v1/record/{_part(str(after))}"
         rows: list[dict[str, Any]] = (yield from self._ask("GET", path))["record"]
         return rows
@@ -607,7 +622,7 @@ def _items(items: Iterable[str]) -> list[str] | dict[str, Any]:
 
 
 def _in_parts(items: list[str] | dict[str, Any]) -> list[list[str] | dict[str, Any]]:
-    """Items for several requests, in order: one takes so many."""
+    """Split items into requests, in order."""
     if isinstance(items, dict):
         pairs = list(items.items())
         return [dict(pairs[k : k + _ITEMS_AT_ONCE]) for k in range(0, len(pairs), _ITEMS_AT_ONCE)] or [{}]
@@ -615,7 +630,7 @@ def _in_parts(items: list[str] | dict[str, Any]) -> list[list[str] | dict[str, A
 
 
 def _finite_features(features: Mapping[str, Any]) -> dict[str, Any]:
-    """Features by name; JSON has neither NaN nor infinity, and the server could not say which one it is."""
+    """Raise ValueError unless features are finite: JSON has no NaN, and the server could not name the feature."""
     for name, value in features.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"feature {name!r} must be a finite number, or None if it is not known, not {value!r}")
@@ -623,20 +638,20 @@ def _finite_features(features: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _query(**parameters: Any) -> str:
-    """What stands behind a path: nothing, or a question mark and what is given."""
+    """The query string of the given parameters, with a question mark; empty if there are none."""
     given = {name: value for name, value in parameters.items() if value is not None}
     return f"?{urlencode(given)}" if given else ""
 
 
 def _part(name: str) -> str:
-    """Text for a path; a dot would lead to another one."""
+    """Quote text for a path. Raises ValueError for dots, which would change the path."""
     if name in ("", ".", ".."):
         raise ValueError(f"{name!r} cannot stand in a path")
     return quote(name, safe="")
 
 
 def _asked(query: str | None, id: str | None) -> dict[str, str]:
-    """What names a query."""
+    """The body that names a query."""
     if (query is None) == (id is None):
         raise ValueError("a query is named by query, its text, or by id, one of both")
     return {"query": query} if query is not None else {"id": str(id)}

@@ -1,4 +1,4 @@
-"""What to do where a server is slow or away: how long to wait, when to ask again or not at all, whom else to ask."""
+"""Timeouts, retries, circuit breaker, and queue of answers, for a server that is slow or unavailable."""
 
 import logging
 import os
@@ -14,24 +14,24 @@ from .wire import Address, Request, ResponseReader, StaleConnection
 
 log = logging.getLogger("steadyrank.client")
 
-_LONGEST_PAUSE = 2.0  # seconds between two tries
-_AT_ONCE = 500  # queued answers of a request
-MOST_BOARDS = 10_000  # of which a client keeps something in mind
+_LONGEST_PAUSE = 2.0  # seconds between tries
+_AT_ONCE = 500  # queued answers per request
+MOST_BOARDS = 10_000  # for which a client remembers something
 _PLACE = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
 
 
 @dataclass(frozen=True)
 class Send:
-    """To be done by a transport: send this, and give the response back."""
+    """A step for the transport: send this request, and return the response."""
 
     request: Request
     timeout: float  # seconds
-    whole: bool  # for all of it; otherwise for each time that something is waited for
+    whole: bool  # whether the timeout is for the whole exchange, or for each wait
 
 
 @dataclass(frozen=True)
 class Pause:
-    """To be done by a transport: wait."""
+    """A step for the transport: wait."""
 
     seconds: float
 
@@ -42,7 +42,7 @@ Steps = Generator[Send | Pause, ResponseReader, T]
 
 @dataclass(frozen=True)
 class Patience:
-    """How long, and how often, a request is tried."""
+    """Timeout and number of tries of a request."""
 
     timeout: float
     tries: int
@@ -56,14 +56,14 @@ class Patience:
 
 
 def ask(request: Request, patience: Patience, server: str) -> Steps[dict[str, Any]]:
-    """What the server answers; `Refused` with its code, or `ConnectionError` after the last try."""
+    """Send a request with retries. Raises Refused with the server's code, or ConnectionError after the last try."""
     attempt = 0
     while True:
         attempt += 1
         try:
             response = yield Send(request, patience.timeout, patience.whole)
         except StaleConnection:
-            attempt -= 1  # an idle connection is closed at some time: no failure, and no wait
+            attempt -= 1  # idle connections get closed at some point: not a failure, so retry at once
             continue
         except OSError as error:
             if attempt == patience.tries:
@@ -79,7 +79,7 @@ def ask(request: Request, patience: Patience, server: str) -> Steps[dict[str, An
 
 
 class Breaker:
-    """Open after some failures in a row: then it permits one request in `seconds`, to see whether it works again."""
+    """A circuit breaker: opens after several failures in a row, then permits one trial request per `seconds`."""
 
     def __init__(self, failures: int, seconds: float, clock: Callable[[], float]) -> None:
         if failures < 1:
@@ -90,7 +90,7 @@ class Breaker:
         self._failures, self._until, self._lock = 0, 0.0, threading.Lock()
 
     def permits(self) -> bool:
-        """Whether a request may be sent; while open, this lets one through and makes the others wait for it."""
+        """Return whether a request may be sent; while open, lets one through per period."""
         with self._lock:
             if self._failures < self._most:
                 return True
@@ -101,7 +101,7 @@ class Breaker:
             return True
 
     def note(self, worked: bool) -> None:
-        """Count what became of a request."""
+        """Record the result of a request."""
         with self._lock:
             self._failures = 0 if worked else self._failures + 1
             if not worked:
@@ -112,9 +112,9 @@ class Breaker:
 
 
 class Owners:
-    """Where to send requests: to the server that the user named, or to the worker that answers said owns the board.
+    """Where to send requests: to the configured server, or directly to the worker that owns the board.
 
-    `straight`: whether requests, and with them the key, may go to addresses that the server names.
+    `straight`: whether requests, with the key, may go to addresses that the server names.
     """
 
     def __init__(self, server: Address, key: str | None, straight: bool) -> None:
@@ -124,11 +124,11 @@ class Owners:
         self._places: dict[str, Address] = {}  # by board
 
     def address(self, request: Request) -> Address:
-        """Where to send a request."""
+        """The address for a request."""
         return self._places.get(request.board, self._server)
 
     def note(self, request: Request, asked: Address, response: ResponseReader) -> None:
-        """Learn from the answer of who was asked: it names the owner if it passed the request on."""
+        """Learn the owner from an answer that was forwarded."""
         place = response.headers.get("steadyrank-owner", "")
         if not self._straight or not request.board:
             return
@@ -140,13 +140,13 @@ class Owners:
             self.forget(asked)
 
     def forget(self, asked: Address) -> bool:
-        """Somebody did not answer; whether the server that the user named is to be asked instead."""
+        """Forget an address that did not answer. Returns whether to ask the configured server instead."""
         self._places = {board: place for board, place in self._places.items() if place.name != asked.name}
         return asked is not self._server
 
 
 class AnswerQueue:
-    """Answers that wait to be sent in the background; beyond `most`, the oldest are lost."""
+    """Answers to be sent in the background; beyond `most`, the oldest are dropped."""
 
     def __init__(self, most: int) -> None:
         if most < 0:
@@ -159,9 +159,9 @@ class AnswerQueue:
         return len(self._rows)
 
     def add(self, row: dict[str, Any]) -> bool:
-        """Whether somebody has to begin to send."""
+        """Queue an answer. Returns whether the caller must start sending."""
         with self._changed:
-            if self._process != os.getpid():  # a fork: what waited there is the parent's to send
+            if self._process != os.getpid():  # after a fork, the parent sends what was queued
                 self._process, self._sending = os.getpid(), False
                 self._rows.clear()
             if len(self._rows) == self.most:
@@ -172,7 +172,7 @@ class AnswerQueue:
             return begin
 
     def begin(self, most: int) -> list[dict[str, Any]]:
-        """The answers to send next, at most so many; none: all are sent, and sending has ended."""
+        """The next answers to send, at most `most`; empty: all are sent, and sending has ended."""
         with self._changed:
             rows = [self._rows[k] for k in range(min(most, len(self._rows)))]
             self._sending = bool(rows)
@@ -180,7 +180,7 @@ class AnswerQueue:
             return rows
 
     def end(self, rows: Sequence[dict[str, Any]], results: Sequence[Mapping[str, Any]]) -> bool:
-        """Take out what was delivered or refused for good; whether something has to be sent again."""
+        """Remove answers that were delivered or refused for good. Returns whether any must be sent again."""
         again = {id(row) for row, result in zip(rows, results, strict=True) if _try_again(result["code"])}
         sent = {id(row) for row in rows} - again
         refused = [result for result in results if result["code"] != 200 and not _try_again(result["code"])]
@@ -192,7 +192,7 @@ class AnswerQueue:
         return bool(again)
 
     def wait(self, seconds: float) -> bool:
-        """Until nothing waits any more; whether that is so."""
+        """Wait until the queue is empty. Returns whether it is."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._rows and not self._sending, seconds)
 
@@ -202,7 +202,7 @@ class AnswerQueue:
 
 
 def deliver(queue: AnswerQueue, patience: Patience, server: str) -> Steps[None]:
-    """Send what waits, until nothing does. The server counts an answer once, however often it is sent."""
+    """Send queued answers until there are none. The server deduplicates them."""
     pause, at_once = 0.1, _AT_ONCE
     while rows := queue.begin(at_once):
         results: Any = None
@@ -213,10 +213,10 @@ def deliver(queue: AnswerQueue, patience: Patience, server: str) -> Steps[None]:
             log.info("answers wait: %s", error)
         except Refused as refusal:
             if len(rows) > 1 and not _try_again(refusal.code):
-                at_once = 1  # one of them may be malformed, and the others need not suffer for it
+                at_once = 1  # one of them may be malformed, so send them one by one
                 continue
             results = [{"code": refusal.code, "message": str(refusal)}] * len(rows)
-        if not isinstance(results, list) or len(results) != len(rows):  # such as a proxy's page
+        if not isinstance(results, list) or len(results) != len(rows):  # such as a proxy's error page
             results = [{"code": 503}] * len(rows)
         if queue.end(rows, results):
             yield Pause(pause)

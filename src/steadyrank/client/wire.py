@@ -1,4 +1,4 @@
-"""HTTP/1.1 without a socket: a request as bytes, and a response read from bytes as they come."""
+"""HTTP/1.1 without I/O: encode requests, and parse responses incrementally."""
 
 import json
 from collections.abc import Callable
@@ -10,18 +10,18 @@ _MOST_HEAD = 65_536  # bytes
 
 
 class BrokenResponse(ConnectionError):
-    """What came is no whole HTTP response."""
+    """The data received is no complete HTTP response."""
 
 
 class StaleConnection(ConnectionError):
-    """A connection that lay idle was closed by the server meanwhile: nothing was answered, so ask on a new one."""
+    """The server closed an idle connection before answering: retry on a new one."""
 
 
 @dataclass(frozen=True)
 class Request:
     """A request of the API; with `into`, the body of a response with status 200 is written there.
 
-    `board`: whose owner may be asked straight; empty where that is not worth it.
+    `board`: for sending it directly to the owner; empty if that is not worthwhile.
     """
 
     method: str
@@ -32,7 +32,7 @@ class Request:
 
 
 class Address:
-    """Where a server is, from http://HOST:PORT/PATH or https://..."""
+    """The address of a server, from http://HOST:PORT/PATH or https://..."""
 
     def __init__(self, url: str, key: str | None) -> None:
         parts = urlsplit(url)
@@ -48,24 +48,24 @@ class Address:
             self._headers += f"authorization: Bearer {key}\r\n"
 
     def encode(self, request: Request) -> bytes:
-        """The bytes of a request."""
+        """Encode a request."""
         body = b"" if request.body is None else json.dumps(request.body).encode()
         head = f"{request.method} {self._path}{request.path} HTTP/1.1\r\n{self._headers}content-length: {len(body)}"
         return f"{head}\r\n\r\n".encode() + body
 
 
 class ResponseReader:
-    """One response, fed with bytes in any pieces: by content-length, in chunks, or until the connection ends."""
+    """Parses one response from chunks of bytes, with content-length, chunked, or ended by the connection's end."""
 
     def __init__(self, into: BinaryIO | None = None) -> None:
         self.status, self.headers, self.done, self.reusable = 0, dict[str, str](), False, False
-        self.started = False  # whether a byte came
+        self.started = False  # whether any byte was received
         self._into, self._body = into, bytearray()
         self._buffer, self._left, self._ended = bytearray(), 0, False
         self._part: Callable[[], bool] = self._head
 
     def feed(self, data: bytes) -> bool:
-        """Take what was received, b"" at the end of the connection; whether the response is whole."""
+        """Process received data, b"" at the end of the connection. Returns whether the response is complete."""
         self.started = self.started or bool(data)
         self._ended = not data
         self._buffer += data
@@ -78,7 +78,7 @@ class ResponseReader:
         return self.done
 
     def content(self) -> dict[str, Any]:
-        """The body as JSON; anything else as its message."""
+        """The body as JSON; any other body as the message."""
         try:
             content = json.loads(self._body or b"{}")
         except ValueError:
@@ -86,12 +86,12 @@ class ResponseReader:
         return content if isinstance(content, dict) else {"message": self._body[:200].decode(errors="replace")}
 
     def retry_after(self) -> float:
-        """Seconds after which the server wants to be asked again; 1 if it does not say."""
+        """The seconds of the Retry-After header; 1 if there is none."""
         wait = self.headers.get("retry-after", "")
         return float(wait) if wait.isdecimal() else 1.0
 
     def _line(self, end: bytes) -> bytes | None:
-        """What stands before `end`, taken out of the buffer; None until it is there."""
+        """Remove and return the data before `end`; None if it is incomplete."""
         at = self._buffer.find(end)
         if at < 0 and len(self._buffer) > _MOST_HEAD:
             raise BrokenResponse(f"a response has at most {_MOST_HEAD} bytes of headers")
@@ -110,7 +110,7 @@ class ResponseReader:
         if not version.startswith("HTTP/1.") or not rest[:3].isdecimal():
             raise BrokenResponse(f"no HTTP response begins with {first[:40]!r}")
         self.status = int(rest[:3])
-        if self.status < 200:  # such as 100 Continue: the response is still to come
+        if self.status < 200:  # such as 100 Continue: the final response follows
             return True
         pairs = (line.partition(":") for line in lines)
         self.headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
@@ -121,7 +121,7 @@ class ResponseReader:
     def _choose_body(self) -> None:
         if self.status == 200 and self._into is not None:
             self._into.seek(0)
-            self._into.truncate()  # what a response that was cut off left there
+            self._into.truncate()  # left by an interrupted response
         length = self.headers.get("content-length")
         if self.status in (204, 304):
             self.done = True
@@ -135,7 +135,7 @@ class ResponseReader:
             raise BrokenResponse(f"content-length is a number, not {length[:40]!r}")
 
     def _take(self, count: int) -> int:
-        """Move so many bytes of the buffer, or as many as there are, to the body."""
+        """Move up to `count` bytes from the buffer to the body. Returns how many."""
         part = bytes(self._buffer[:count])
         del self._buffer[:count]
         if self.status == 200 and self._into is not None:

@@ -1,7 +1,8 @@
-"""A board to look at, and one that counts every click beside it: simulated users, and now and then an attack.
+"""A demonstration: a board and one that believes every click, with simulated users and occasional attacks.
 
-They go the way that requests go, each visitor to both boards. Attacks are of two kinds, in turns: some named bots
-among the people, whom the guard finds, and a flood under new names, which only the learner can notice.
+Simulated requests take the same path as real ones, and each visitor goes to both boards. Attacks alternate between
+two kinds: a few named bots among the people, which the guard detects, and a flood under ever new names, which only
+the learner can detect.
 """
 
 import asyncio
@@ -36,22 +37,22 @@ Salmone, Carbonara, Boscaiola, Romana, Siciliana, Pugliese, Tartufo, Zucchine, P
 Wurstel, Mortadella, Nduja, Burrata, Bresaola, Melanzane, Radicchio, Tirolese, Hawaii, Broccoli, Cipolla rossa
 """
 ITEMS = [name.strip() for name in _PIZZAS.split(",")]
-_FAVOURITES = np.linspace(0.42, 0.24, 7)  # chances of a click, of the items that people like
+_FAVOURITES = np.linspace(0.42, 0.24, 7)  # click probabilities of the items that people like
 _TARGETS = 3  # items that the attack promotes; nobody likes them
-# `lifetime`: a list that nobody answers within two seconds is learnt from. Clients may send as much as they like:
-# limits would hold up named bots before the guard sees them.
+# `lifetime`: unanswered lists are learnt from after two seconds. Clients are not limited, since limits would stop
+# named bots before the guard sees them.
 _CONFIG = NEW_BOARD.changed({"length": 6, "lifetime": 2.0, "client_minute": 100_000, "client_lists": 100_000})
 _CONFIGS = {BOARD: _CONFIG, PLAIN: _CONFIG.changed({"learner": "CascadeTS"})}
-_SLICE = 0.05  # seconds between two groups of users
-_PEOPLE = 2_000  # who come again and again
-_ZEAL = 0.6  # chance that a bot clicks a target it looks at: less than 1, so as to look human
+_SLICE = 0.05  # seconds between groups of users
+_PEOPLE = 2_000  # recurring visitors
+_ZEAL = 0.6  # chance that a bot clicks a target it looks at; below 1 to look human
 
 
 class Attack(NamedTuple):
     """Bots among the visitors."""
 
     share: float  # of the visits
-    names: int  # of the bots; 0: each visit has a new one
+    names: int  # number of bot names; 0: a new one for each visit
     words: str
 
 
@@ -66,7 +67,7 @@ ATTACKS = (
 
 
 class Plan(NamedTuple):
-    """What happens when: honest clicks for `after` seconds, an attack, and again."""
+    """The schedule: honest clicks for `after` seconds, then an attack, repeated."""
 
     after: float = 60.0
     rate: float = 60.0  # lists a second
@@ -74,12 +75,12 @@ class Plan(NamedTuple):
 
     @property
     def lasts(self) -> float:
-        """Seconds of an attack: if it were longer than what came before, its regime would be the trusted one."""
+        """Seconds of an attack: if it were longer than the time before, its regime would become the trusted one."""
         return min(40.0, 2.0 * self.after / 3.0)
 
 
 def check_empty(url: str) -> None:
-    """Refuse a store in which anything is kept: simulated clicks must not get among real ones."""
+    """Raise ValueError unless the store is empty: simulated clicks must not mix with real ones."""
     with contextlib.closing(open_store(url)) as store:
         boards, keys = store.boards(), store.api_keys()
         used = store.head() >= store.partitions
@@ -89,7 +90,7 @@ def check_empty(url: str) -> None:
 
 
 class Crowd:
-    """People who click the first item they like, and bots who click what they are paid for: two kinds of users."""
+    """People, who click the first item they like, and bots, who click what they are paid for."""
 
     def __init__(self, plan: Plan) -> None:
         self._rng = np.random.default_rng(plan.seed)
@@ -104,7 +105,7 @@ class Crowd:
         self._bots = Cascade.create(np.where(np.isin(np.arange(len(ITEMS)), paid), _ZEAL, 0.0), _CONFIG.length)
 
     def visitors(self, plan: Plan) -> int:
-        """How many come in a slice of time."""
+        """The number of visitors in a slice of time."""
         return int(self._rng.poisson(plan.rate * _SLICE))
 
     def name(self, attack: Attack | None) -> tuple[str, bool]:
@@ -121,21 +122,21 @@ class Crowd:
         return items[last] if clicks[last] else None
 
     def count(self, board: str, items: list[str]) -> None:
-        """Count what a list costs a person, as a chance of a click: the truth, which no learner is told."""
+        """Add the true loss of a list to a person, as a chance of a click."""
         self.lost[board] += self._best - self._worth(np.array([ITEMS.index(item) for item in items]))
 
     def _worth(self, ranking: Ints) -> float:
         return float(self._people.value(Visit(1), ranking))
 
     def delay(self) -> float:
-        """Seconds until an answer comes; infinite for those who leave without one."""
+        """Seconds until an answer comes; infinite if there is none."""
         return math.inf if self._rng.random() < 0.03 else float(self._rng.uniform(0.1, 0.9))
 
 
 def visits(plan: Plan, say: Callable[[str], None]) -> Callable[[Callable[[str], str], Worker], Awaitable[None]]:
-    """What runs beside the service: makes the board, then sends users to it until it is stopped.
+    """Returns the background task of the service: it creates the boards, then sends users until it is cancelled.
 
-    Its pages are at `link(path)`.
+    `link(path)` gives the address of a page.
     """
 
     async def run(link: Callable[[str], str], worker: Worker) -> None:
@@ -151,7 +152,7 @@ def visits(plan: Plan, say: Callable[[str], None]) -> Callable[[Callable[[str], 
 
 
 def _stretches(plan: Plan) -> Iterator[tuple[Attack | None, float]]:
-    """Stretches of time without end: which attack there is, and for how many seconds."""
+    """Yield the attack, if any, and its duration, without end."""
     for attack in itertools.cycle(ATTACKS):
         yield None, plan.after
         yield attack, plan.lasts
@@ -169,7 +170,7 @@ def _news(crowd: Crowd, attack: Attack | None, seconds: float) -> str:
 
 
 async def _send(worker: Worker, crowd: Crowd, plan: Plan, attack: Attack | None, seconds: float) -> None:
-    """Visitors for some seconds. Nobody waits for the answer of another, as on the web."""
+    """Send visitors for some seconds, all concurrent, as on the web."""
     async with asyncio.TaskGroup() as group:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -191,5 +192,5 @@ async def _visit(worker: Worker, crowd: Crowd, board: str, name: str, bot: bool)
             await asyncio.sleep(delay)
             shown = open_sealed(impression, session.signer)
             await rank_and_answer.answer(worker, session, shown, Given(item=clicked))
-    except (Refused, Unavailable) as error:  # somebody who plays with the board may delete it
+    except (Refused, Unavailable) as error:  # a user of the demonstration may delete the board
         log.debug("a simulated user was refused", extra={"fields": {"why": str(error)}})

@@ -1,1 +1,1 @@
-"""Topics of Kafka and streams of Redis: what comes in goes to a running service, what changes there goes out."""
+"""Kafka topics and Redis streams as input of a running service, and as output for its changes."""

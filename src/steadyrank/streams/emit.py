@@ -1,7 +1,7 @@
-"""From a running service to a stream: lists that changed, and alerts as the service's webhook tells them.
+"""From a running service to a stream: changed lists, and alerts from the service's webhook.
 
-What is put has the shape of an alert, and an id: a reader that has seen it may drop it. After a start the list of
-each board comes once, changed or not.
+Messages have the form of alerts, with an id for deduplication. After a start the list of each board is sent once,
+even if unchanged.
 """
 
 import datetime
@@ -18,17 +18,17 @@ from ..client import Client
 from ..core.refusals import Refused
 from .stream import Sink
 
-EVERY = 5.0  # seconds between two looks
-_ENOUGH, _MORE = 1.25, 10.0  # lifetimes, and seconds, after which a list that was shown is over in any case
+EVERY = 5.0  # seconds between checks
+_ENOUGH, _MORE = 1.25, 10.0  # lifetimes, plus seconds, after which a list shown has certainly expired
 _LARGEST = 1 << 20  # bytes of an alert
-_AGE = 300.0  # seconds that a signature is good for: who recorded an alert cannot send it much later
-_TIMEOUT = 10.0  # seconds in which a request has to arrive
+_AGE = 300.0  # seconds for which a signature is valid, to prevent replays
+_TIMEOUT = 10.0  # seconds for a request to arrive
 
 log = logging.getLogger("steadyrank.streams")
 
 
 class ListWatcher:
-    """Puts the list of a board where it is not what it was. `only`: these boards; none: all of them."""
+    """Sends the list of a board whenever it changes. `only`: these boards; empty: all."""
 
     def __init__(
         self,
@@ -38,12 +38,12 @@ class ListWatcher:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client, self._sink, self._only, self._clock = client, sink, only, clock
-        self._seen: dict[str, dict[str, Any]] = {}  # boards as they were at the last look
-        self._changed: dict[str, float] = {}  # when they were not as before
+        self._seen: dict[str, dict[str, Any]] = {}  # boards as of the last check
+        self._changed: dict[str, float] = {}  # when their counts last changed
         self._lists: dict[str, list[str]] = {}
 
     def run(self, stop: Callable[[], bool], every: float = EVERY, sleep: Callable[[float], Any] = time.sleep) -> None:
-        """Look again and again; while the service is away, nothing changes."""
+        """Check regularly until stopped; while the service is unavailable, nothing is sent."""
         while not stop():
             try:
                 self.look()
@@ -58,9 +58,10 @@ class ListWatcher:
                 sleep(min(every, 0.2))
 
     def look(self) -> int:
-        """Put what changed since the last look; how many lists.
+        """Send the lists that changed since the last check. Returns how many.
 
-        Boards are asked for until all that happened there is learnt from, and then left alone: they may sleep.
+        A board is checked until everything that happened on it is learnt from, and then left alone, so that it can be
+        evicted.
         """
         now = self._clock()
         boards = {board["board"]: board for board in self._client.boards()}
@@ -74,7 +75,7 @@ class ListWatcher:
             try:
                 watched = self._client.watch(name)
             except Refused as refusal:
-                if refusal.code in (404, 503):  # deleted meanwhile, or parked: the others go on
+                if refusal.code in (404, 503):  # deleted meanwhile, or parked: go on with the others
                     continue
                 raise
             items = [row["item"] for row in watched["list"]]
@@ -94,9 +95,9 @@ class ListWatcher:
 
 
 class AlertReceiver:
-    """Where the service's webhook sends alerts: what is signed is put into the stream, and only then taken.
+    """The receiver of the service's webhook: verifies alerts, and acknowledges each once it is in the stream.
 
-    `sign(id, timestamp, body)`: the signature of an alert, as the service makes it.
+    `sign(id, timestamp, body)`: computes the signature of an alert.
     """
 
     def __init__(self, host: str, port: int, sink: Sink, sign: Callable[[str, int, bytes], str]) -> None:
@@ -104,7 +105,7 @@ class AlertReceiver:
             timeout = _TIMEOUT
 
             def do_POST(self) -> None:
-                """An alert."""
+                """Receive an alert."""
                 code = 400
                 size = self.headers.get("content-length", "")
                 if size.isdigit() and int(size) <= _LARGEST:
@@ -114,7 +115,7 @@ class AlertReceiver:
                 self.end_headers()
 
             def log_message(self, *args: Any) -> None:
-                """Requests are not told one by one."""
+                """Do not log requests."""
 
         self._server = http.server.ThreadingHTTPServer((host, port), Handler)
         self._server.daemon_threads = True
@@ -123,18 +124,18 @@ class AlertReceiver:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port it listens on."""
         return int(self._server.server_address[1])
 
     def close(self) -> None:
-        """Listen no longer."""
+        """Stop listening."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
 
 
 def _receive(headers: dict[str, str], body: bytes, sign: Callable[[str, int, bytes], str], sink: Sink) -> int:
-    """The code that answers an alert: 204 once it is in the stream."""
+    """Process an alert; returns the status: 204 once it is in the stream."""
     given = {name.lower(): value for name, value in headers.items()}
     id_, stamp = given.get("webhook-id", ""), given.get("webhook-timestamp", "")
     if not (stamp.isascii() and stamp.isdigit() and abs(time.time() - int(stamp)) <= _AGE):
@@ -147,7 +148,7 @@ def _receive(headers: dict[str, str], body: bytes, sign: Callable[[str, int, byt
     except (ValueError, KeyError, TypeError) as error:
         log.warning("an alert cannot be read: %s", error)
         return 422
-    except ConnectionError as error:  # the service sends it again
+    except ConnectionError as error:  # the service will send it again
         log.warning("an alert waits: %s", error)
         return 503
     return 204

@@ -1,8 +1,8 @@
-"""From a stream to a running service: each message is taken once, or becomes a dead letter with the reason.
+"""From a stream to a running service: each message takes effect once, or becomes a dead letter with a reason.
 
-What makes that sure is in the service: an answer is known by its impression, a list by its id and its offset, which
-are written by the same transaction that writes what is learnt. So where to begin to read may be stored afterwards. If
-this process ends between the two, what it had sent comes again, and the service says that it knows it.
+The service ensures this: it deduplicates answers by impression, and lists by id and offset, which it writes in the
+same transaction as what is learnt. So acknowledging may happen later. If this process dies in between, the messages
+are sent again, and the service recognizes them.
 """
 
 import json
@@ -16,22 +16,22 @@ from ..client import Client
 from ..core.refusals import Refused
 from .stream import Message, Stream, read_place
 
-BATCH = 500  # messages read at a time
-_BYTES = 400_000  # of a request, about
-_LARGEST = 256 << 10  # bytes of a message, as the service has it
-_WAIT = 0.5  # seconds for new messages
-_LOOK = 5.0  # seconds between looks at the lag
-_PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)  # seconds before what was not taken is sent again; the last one from then on
-_OUT = (401, 403)  # the key opens nothing: no message is to blame
+BATCH = 500  # messages per read
+_BYTES = 400_000  # of a request, approximately
+_LARGEST = 256 << 10  # bytes of a message, as in the service
+_WAIT = 0.5  # seconds to wait for new messages
+_LOOK = 5.0  # seconds between measurements of the lag
+_PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)  # seconds before rejected messages are sent again; the last value repeats
+_OUT = (401, 403)  # the key is invalid: no message is to blame
 
 log = logging.getLogger("steadyrank.streams")
 
 
 class Metrics:
-    """What a monitoring system reads: counts of messages by outcome, and how many wait."""
+    """Metrics for monitoring: messages by outcome, and the lag."""
 
     def __init__(self, where: str | None) -> None:
-        """`where`: HOST:PORT at which they are told; None: nowhere."""
+        """`where`: HOST:PORT on which to serve them; None: nowhere."""
         from prometheus_client import CollectorRegistry, Gauge, start_http_server
         from prometheus_client import Counter as Total
 
@@ -44,11 +44,11 @@ class Metrics:
             start_http_server(port, host, registry)
 
     def count(self, outcome: str) -> None:
-        """A message was finished."""
+        """Count a finished message."""
         self._messages.labels(outcome).inc()
 
     def show_lag(self, lag: Mapping[str, int]) -> None:
-        """How many messages wait; partitions that others read by now are left out."""
+        """Set the lag; partitions of other readers are removed."""
         for gone in self._shown - lag.keys():
             self._lag.remove(gone)
         self._shown = set(lag)
@@ -81,7 +81,7 @@ class Ingest:
         self._looked = -_LOOK  # when the lag was told
 
     def run(self, once: bool = False) -> None:
-        """Take what comes; with `once`, end where nothing waits any more."""
+        """Process messages until stopped; with `once`, until none is left."""
         while not self._stop():
             self._look()
             messages = self._stream.read(self._batch, _WAIT)
@@ -93,13 +93,16 @@ class Ingest:
                 return
 
     def _look(self) -> None:
-        """Tell how many messages wait, if it is time to."""
+        """Update the lag, if it is time."""
         if time.monotonic() > self._looked + _LOOK:
             self._metrics.show_lag(self._stream.lag())
             self._looked = time.monotonic()
 
     def _take(self, messages: Sequence[Message]) -> bool:
-        """Have the service take messages; whether all of them are dealt with. Not if this process is to stop."""
+        """Send messages to the service until all are processed.
+
+        Returns False if this process is to stop before that.
+        """
         rows = [row for message in messages if (row := self._read(message)) is not None]
         tries = 0
         while rows:
@@ -115,7 +118,7 @@ class Ingest:
         return True
 
     def _read(self, message: Message) -> _Row | None:
-        """A message as an object; one that is none is buried."""
+        """Decode a message; puts it into the dead letters if it is no object."""
         if message.body is None:
             log.warning("%s was deleted from the stream before it could be read", message.id)
             self._count("deleted")
@@ -145,7 +148,7 @@ class Ingest:
             if refusal.code >= 500 or refusal.code in (408, 429):
                 log.warning("messages wait: %d, %s", refusal.code, refusal)
                 return list(rows)
-            if len(rows) > 1:  # one of them may be to blame, and the others need not suffer for it
+            if len(rows) > 1:  # one of them may be to blame, so send them one by one
                 return [again for row in rows for again in self._send([row])]
             outcomes = [{"code": refusal.code, "message": str(refusal)}]
         waiting = []
@@ -168,13 +171,13 @@ class Ingest:
 
 
 def _complete(content: dict[str, Any], message: Message) -> dict[str, Any]:
-    """A message with what makes it the same one whenever it comes: a list without an id has its place for one."""
+    """Give a list without an id the message's position as its id, so that it is the same whenever it is sent."""
     listed = "items" in content and "impression" not in content
     return {"id": message.id, **content} if listed else content
 
 
 def _parts(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
-    """Messages for several requests, in order."""
+    """Split messages into requests, in order."""
     part: list[_Row] = []
     size = 0
     for row in rows:

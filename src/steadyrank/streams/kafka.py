@@ -1,4 +1,4 @@
-"""Topics of Kafka: read by a consumer group, whose positions the brokers keep."""
+"""Kafka topics, read by a consumer group whose offsets the brokers store."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -9,14 +9,15 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from .stream import DEAD, Address, Message
 
 _WAIT = 10.0  # seconds for an answer of the brokers
-_PATIENCE = 1_800_000  # milliseconds between reads: as long as the service may be away before others take over
+# milliseconds between polls: how long the service may be unavailable before other members take over
+_PATIENCE = 1_800_000
 _OURS = {
-    "enable.auto.commit": False,  # a position is stored after what it stands for
+    "enable.auto.commit": False,  # offsets are committed after processing
     "auto.offset.reset": "earliest",
     "isolation.level": "read_committed",
     "max.poll.interval.ms": _PATIENCE,
 }
-_MOVED = (  # others read these partitions by now, and what was not finished comes to them again
+_MOVED = (  # the partitions have other readers now, which get unacknowledged messages again
     KafkaError.ILLEGAL_GENERATION,
     KafkaError.UNKNOWN_MEMBER_ID,
     KafkaError.REBALANCE_IN_PROGRESS,
@@ -27,7 +28,7 @@ _MOVED = (  # others read these partitions by now, and what was not finished com
 
 
 class KafkaTopic:
-    """A topic read by a group; `source`: what the service is told that messages come from."""
+    """A topic read by a group; `source`: the topic's name in what is sent to the service."""
 
     def __init__(self, address: Address, group: str, source: str, settings: Mapping[str, str]) -> None:
         self._source = source
@@ -37,7 +38,7 @@ class KafkaTopic:
         self._consumer.subscribe([self._topic])
 
     def read(self, most: int, wait: float) -> list[Message]:
-        """The next messages of the partitions that this member of the group has."""
+        """The next messages of the partitions assigned to this member."""
         try:
             consumed = self._consumer.consume(most, wait)
         except KafkaException as error:
@@ -55,12 +56,12 @@ class KafkaTopic:
         return Message(stream, offset, f"{stream}/{offset}", one.value() or b"", one)
 
     def bury(self, message: Message, code: int, why: str) -> None:
-        """Add it to the topic of dead letters, under the key that it had."""
+        """Add it to the dead-letter topic, with its original key."""
         headers = {"code": str(code), "reason": why, "source": message.id}
         self._sink.add(message.origin.key(), message.body or b"", headers)
 
     def finish(self, messages: Sequence[Message]) -> None:
-        """Store after which offsets to begin, once the dead letters are there."""
+        """Flush the dead letters, then commit the offsets."""
         self._sink.flush()
         after: dict[int, int] = {}
         for message in messages:
@@ -76,7 +77,7 @@ class KafkaTopic:
                 raise _failure(error) from error
 
     def lag(self) -> dict[str, int]:
-        """From the stored position to the end of each partition that this member has."""
+        """From the committed offset to the end of each partition assigned to this member."""
         try:
             behind = {}
             for place in self._consumer.committed(self._consumer.assignment(), timeout=_WAIT):
@@ -87,13 +88,13 @@ class KafkaTopic:
             raise _failure(error) from error
 
     def close(self) -> None:
-        """Leave the group, so that others go on at once."""
+        """Leave the group, so that other members take over at once."""
         self._consumer.close()
         self._sink.close()
 
 
 class KafkaSink:
-    """A topic that is added to; a message is there when all brokers that keep it have it."""
+    """A topic to append to; a message is safe once all in-sync replicas have it."""
 
     def __init__(self, address: Address, settings: Mapping[str, str]) -> None:
         self._topic, self._failed, self._lock = address.name, "", threading.Lock()
@@ -102,13 +103,13 @@ class KafkaSink:
         self._producer = _made(Producer, given)
 
     def put(self, key: str, body: bytes, headers: Mapping[str, str]) -> None:
-        """Add a message and wait for it; several threads may."""
+        """Append a message and wait for its delivery; thread-safe."""
         with self._lock:
             self.add(key.encode(), body, headers)
             self.flush()
 
     def add(self, key: bytes | None, body: bytes, headers: Mapping[str, str]) -> None:
-        """Add a message; `flush` waits for it."""
+        """Append a message; `flush` waits for its delivery."""
         headers_given: list[Any] = list(headers.items())
         while True:
             try:
@@ -121,7 +122,7 @@ class KafkaSink:
                 raise _failure(error) from error
 
     def flush(self) -> None:
-        """Wait for all that was added."""
+        """Wait for the delivery of all messages."""
         left = self._producer.flush(6 * _WAIT)
         failed, self._failed = self._failed, ""
         if left or failed:
@@ -132,7 +133,7 @@ class KafkaSink:
             self._failed = str(error)
 
     def close(self) -> None:
-        """End the connection; what was added and not waited for has a moment."""
+        """Close; undelivered messages get a second."""
         self._producer.flush(1.0)
 
 
@@ -141,12 +142,13 @@ _PASSING = (
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._TRANSPORT,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._MAX_POLL_EXCEEDED,  # the service was away for so long that others have the partitions: it joins again
+    # the service was unavailable for so long that others got the partitions: this member rejoins
+    KafkaError._MAX_POLL_EXCEEDED,
 )
 
 
 def _made(kind: Any, settings: dict[str, Any]) -> Any:
-    """A consumer or a producer; settings that librdkafka does not know are refused in its words."""
+    """Make a consumer or a producer. Raises ValueError, with librdkafka's message, for unknown settings."""
     try:
         return kind(settings)
     except KafkaException as error:

@@ -1,4 +1,4 @@
-"""A stream is opened by its address; what a scheme needs is imported then."""
+"""Open a stream by its address, importing the library for its scheme only then."""
 
 from collections.abc import Mapping
 
@@ -6,9 +6,9 @@ from .stream import EXTRAS, Address, Sink, Stream
 
 
 def open_stream(address: Address, group: str, reader: str, source: str, settings: Mapping[str, str]) -> Stream:
-    """A stream to read, as a member of a group under a name of its own.
+    """Open a stream for reading, as a named member of a group.
 
-    `source`: what the service is told that messages come from; `settings` are those of librdkafka.
+    `source`: the stream's name in what is sent to the service; `settings`: for librdkafka.
     """
     try:
         if address.scheme == "kafka":
@@ -24,7 +24,7 @@ def open_stream(address: Address, group: str, reader: str, source: str, settings
 
 
 def open_sink(address: Address, settings: Mapping[str, str]) -> Sink:
-    """A stream to write to."""
+    """Open a stream for writing."""
     try:
         if address.scheme == "kafka":
             from .kafka import KafkaSink

@@ -1,4 +1,4 @@
-"""Streams of Redis 6.2 or newer: read by a consumer group, which keeps what was taken and not finished."""
+"""Streams of Redis 6.2 or newer, read by a consumer group, which tracks unacknowledged entries."""
 
 import contextlib
 import time
@@ -9,24 +9,24 @@ import redis
 
 from .stream import DEAD, Address, Message
 
-FIELD = "data"  # of an entry: its message
-_GONE = 60.0  # seconds after which what another reader took, and did not finish, is read by who is here
-_LOOK = 5.0  # seconds between looks for that
-_BITS = 21  # of an offset, for entries of one millisecond
-_BUSY = "BUSYGROUP"  # the group is there
+FIELD = "data"  # the field of an entry that holds the message
+_GONE = 60.0  # seconds after which unacknowledged entries of another reader are claimed
+_LOOK = 5.0  # seconds between attempts to claim entries
+_BITS = 21  # of an offset, for the entries of one millisecond
+_BUSY = "BUSYGROUP"  # the group exists already
 
 
 class RedisStream:
-    """A stream read by a group; `reader`: the name under which what this process took is found after its end.
+    """A stream read by a group; `reader`: the name under which unacknowledged entries are found after a restart.
 
-    `source`: what the service is told that messages come from.
+    `source`: the stream's name in what is sent to the service.
     """
 
     def __init__(self, address: Address, group: str, reader: str, source: str) -> None:
         self._db, self._name, self._group, self._reader = connected(address), address.name, group, reader
         self._source = source
         self._dead = address.name + DEAD
-        self._own: str | None = "0"  # up to where entries were read that an earlier process of this name took
+        self._own: str | None = "0"  # last entry reread of those left by an earlier process of this name; None: done
         self._looked, self._from = 0.0, "0-0"
         with _failures():
             try:
@@ -36,7 +36,7 @@ class RedisStream:
                     raise
 
     def read(self, most: int, wait: float) -> list[Message]:
-        """First what was taken before this start and not finished, then what others left behind, then what is new."""
+        """Read, in order of priority: own unacknowledged entries, those left by other readers, and new ones."""
         with _failures():
             if self._own is not None:
                 entries = self._read(self._own, most)
@@ -67,26 +67,26 @@ class RedisStream:
         return Message(self._source, milliseconds << _BITS | number, f"{self._source}/{entry}", body, entry)
 
     def bury(self, message: Message, code: int, why: str) -> None:
-        """Add it to the stream of dead letters."""
+        """Add it to the dead-letter stream."""
         entry: dict[Any, Any] = {FIELD: message.body or b"", "code": code, "reason": why, "source": message.id}
         with _failures():
             self._db.xadd(self._dead, entry)
 
     def finish(self, messages: Sequence[Message]) -> None:
-        """Acknowledge them."""
+        """Acknowledge messages."""
         with _failures():
             self._db.xack(self._name, self._group, *(message.origin for message in messages))
 
     def lag(self) -> dict[str, int]:
-        """What the group has not been given, and what it has not finished."""
+        """The number of entries neither delivered to the group nor acknowledged."""
         with _failures():
             groups: Any = self._db.xinfo_groups(self._name)
             mine = next(group for group in groups if _text(group["name"]) == self._group)
-            unread = mine.get("lag")  # not there before Redis 7, and not known after entries were deleted
+            unread = mine.get("lag")  # missing before Redis 7, and unknown after entries were deleted
             return {"0": int(mine["pending"]) + (self._unread(mine) if unread is None else int(unread))}
 
     def _unread(self, group: Mapping[str, Any]) -> int:
-        """Entries after the last that was given: counted, for want of a better way."""
+        """Count the entries after the last delivered one, since nothing reports their number."""
         after, count = f"({_text(group['last-delivered-id'])}", 0
         while rows := self._entries(after):
             count, after = count + len(rows), f"({_text(rows[-1][0])}"
@@ -96,36 +96,36 @@ class RedisStream:
         return list(self._db.xrange(self._name, min=after, count=10_000) or ())
 
     def close(self) -> None:
-        """End the connection; what was taken stays this reader's."""
+        """Close the connection; unacknowledged entries stay with this reader."""
         self._db.close()
 
 
 class RedisSink:
-    """A stream that is added to."""
+    """A stream to append to."""
 
     def __init__(self, address: Address) -> None:
         self._db, self._name = connected(address), address.name
 
     def put(self, key: str, body: bytes, headers: Mapping[str, str]) -> None:
-        """Add a message."""
+        """Append a message."""
         with _failures():
             entry: dict[Any, Any] = {FIELD: body, "key": key, **headers}
             self._db.xadd(self._name, entry)
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._db.close()
 
 
 def connected(address: Address) -> "redis.Redis":
-    """A connection; begins with the first command."""
+    """Make a connection, which is opened by the first command."""
     url = f"{address.scheme}://{address.servers}"
     return redis.Redis.from_url(url, socket_timeout=30.0, health_check_interval=15, protocol=2)
 
 
 @contextlib.contextmanager
 def _failures() -> Iterator[None]:
-    """Errors of the server in words of ours."""
+    """Convert errors of the server."""
     try:
         yield
     except redis.RedisError as error:

@@ -1,4 +1,4 @@
-"""Looks at the boards of a worker now and then, and tells what has changed: each change once, one a minute."""
+"""Checks the boards of a worker regularly, and sends an alert on each change, at most one per minute and kind."""
 
 import asyncio
 import hashlib
@@ -22,22 +22,22 @@ from ..worker.log_writer import MOST_AT_ONCE
 from ..worker.worker import Worker
 from .webhook import Alert, Webhook
 
-EVERY = 5.0  # seconds between two looks
-APART = 60.0  # seconds between two alerts of a kind, of a board
-MOST_LATE = 0.05  # share of the latest answers
-MOST_BEHIND = MOST_AT_ONCE  # events that wait to be written: more than one commit takes
+EVERY = 5.0  # seconds between checks
+APART = 60.0  # seconds between alerts of one kind for one board
+MOST_LATE = 0.05  # share of late ones among the latest answers
+MOST_BEHIND = MOST_AT_ONCE  # queued events: more than fit in one commit
 _NEVER = -APART
-_MOST_NAMES = 10  # of parked boards in an alert
-_MOST_QUERIES = 10  # likewise
-_MOST_ITEMS = 10  # likewise
-_FROM_LOG = ("regime", "surge")  # the same from every worker
+_MOST_NAMES = 10  # names listed in an alert
+_MOST_QUERIES = 10  # queries listed in an alert
+_MOST_ITEMS = 10  # items listed in an alert
+_FROM_LOG = ("regime", "surge")  # identical at every worker
 _AFTER_FAULT = 60.0  # seconds
 
 log = logging.getLogger("steadyrank.service")
 
 
 class News(NamedTuple):
-    """Something that differs from what was reported last; `mark`: what is compared the next time."""
+    """A difference from what was last reported; `mark`: the state to compare with next time."""
 
     kind: str
     mark: Any
@@ -47,25 +47,25 @@ class News(NamedTuple):
 
 
 class _Reported:
-    """What was reported of a board, or of the worker: by kind the mark, and when."""
+    """What was reported of a board, or of the worker: for each kind the mark, and when."""
 
     def __init__(self) -> None:
         self.marks: dict[str, Any] = {}
         self.times: dict[str, float] = {}
-        self.withheld = False  # something was news within the minute
-        self.applied = -1  # the event up to which the board was looked at
+        self.withheld = False  # a difference was withheld because of the limit per minute
+        self.applied = -1  # the event up to which the board was checked
         self.fold: weakref.ref[Board] | None = None
 
     def on(self, kind: str) -> bool:
-        """Whether it was reported that this lasts."""
+        """Return whether this condition was last reported as on."""
         return bool(self.marks.get(kind))
 
 
 class Watcher:
-    """Tells what has changed since the last look. What was so before the first look at a board is no news.
+    """Sends an alert for each change since the last check. A board's state at its first check is not news.
 
-    `name` tells this worker from others. A new regime has the same id whichever worker tells of it, since all of them
-    fold the same log; of anything else each worker tells what it sees.
+    `name` identifies this worker. An alert on a new regime has the same id at every worker, since all replay the same
+    log; other alerts are each worker's own.
     """
 
     def __init__(self, worker: Worker, put: Callable[[Alert], None], name: str) -> None:
@@ -75,13 +75,13 @@ class Watcher:
         self._own = _Reported()
 
     async def run(self, every: float = EVERY) -> None:
-        """Look again and again, until it is cancelled."""
+        """Check regularly until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(every)
 
     async def look(self) -> None:
-        """One look at everything, with other requests between two boards."""
+        """Check everything once, letting other requests run between boards."""
         worker = self._worker
         if not worker.ready:
             return
@@ -104,7 +104,7 @@ class Watcher:
         now, withheld = self._worker.monotonic(), False
         for news in news_of:
             if now < reported.times.get(news.kind, _NEVER) + APART:
-                withheld = True  # after a minute it is news again, or it is over
+                withheld = True  # after a minute it is news again, or over
                 continue
             reported.marks[news.kind], reported.times[news.kind] = news.mark, now
             what = news.mark if news.kind in _FROM_LOG else (self._name, next(self._serial))
@@ -115,7 +115,7 @@ class Watcher:
 
 
 async def watch(worker: Worker, webhook: Webhook | None) -> None:
-    """Look at a worker until it is cancelled, if there is somebody to be told."""
+    """Watch a worker until cancelled, if there is a webhook."""
     if webhook is None:
         return
     watcher = Watcher(worker, webhook.put, f"{worker.next_key()}")
@@ -123,7 +123,7 @@ async def watch(worker: Worker, webhook: Webhook | None) -> None:
         while True:
             try:
                 await watcher.run()
-            except Exception:  # a board that cannot be looked at must not end all alerts
+            except Exception:  # an error with one board must not end all alerts
                 log.exception("what looks for alerts has failed")
                 await asyncio.sleep(_AFTER_FAULT)
     finally:
@@ -132,7 +132,7 @@ async def watch(worker: Worker, webhook: Webhook | None) -> None:
 
 def _of_worker(worker: Worker, reported: _Reported) -> Iterator[News]:
     behind, available = worker.log_writer.behind, worker.log_writer.available
-    away = not available and reported.on("away")  # twice in a row: at a start nothing is known of the store yet
+    away = not available and reported.on("away")  # twice in a row, since nothing is known of the store at startup
     reported.marks["away"] = not available
     bad = behind > MOST_BEHIND or away
     if bad != reported.on("behind"):
@@ -181,14 +181,14 @@ def _of_board(session: BoardSession, reported: _Reported) -> Iterator[News]:
 
 
 def _of_learner(board: Board, reported: _Reported) -> Iterator[News]:
-    """What takes a moment to see: not looked at while nothing happens on the board."""
+    """The checks that take some time, skipped while nothing happens on the board."""
     whole, (silenced, guards) = board.learner_state.view(), count_by_guard(board)
     view, segment = _changed_last(board, whole)
     mark = (
         (0, 0) if whole is None or view is None or not view.changes else (whole.n_changes, view.changes[-1].noticed)
     )
     before = reported.marks.setdefault("regime", mark)
-    again = reported.fold is None or reported.fold() is not board  # a fold with other labels has changes of its own
+    again = reported.fold is None or reported.fold() is not board  # a replay with other labels has changes of its own
     if mark[1] > before[1] or (mark[0] > before[0] and not again):
         assert view is not None
         change = view.changes[-1]
@@ -223,7 +223,7 @@ def _of_learner(board: Board, reported: _Reported) -> Iterator[News]:
 
 
 def _of_surges(state: CollectionState, reported: _Reported, again: bool) -> Iterator[News]:
-    """An alarm is reported when it begins, and again whenever it is in twice as many queries."""
+    """Report an alarm when it begins, and again whenever its number of queries has doubled."""
     alarms = alarms_of(state)
     latest = alarms[-1] if alarms else None
     mark = (0, 0) if latest is None else (latest.first, len(latest.queries).bit_length())
@@ -250,7 +250,7 @@ def _of_surges(state: CollectionState, reported: _Reported, again: bool) -> Iter
 
 
 def _of_few_outcomes(items: list[FewOutcomesOut], reported: _Reported) -> Iterator[News]:
-    """An item is reported of once, for as long as it is one whose clicks rose alone."""
+    """Report an item once for as long as its clicks rise without outcomes."""
     names = {one.item for one in items}
     before = reported.marks.setdefault("few_outcomes", names)
     if new := [one for one in items if one.item not in before]:
@@ -273,7 +273,7 @@ def _others(count: int) -> str:
 
 
 def _of_guards(guards: list[GuardCountsOut], reported: _Reported) -> Iterator[News]:
-    """A guard stood down since the last look, whether or not it still does."""
+    """Report that a guard stood down since the last check, even if it is active again."""
     times = sum(one.stood_down for one in guards)
     before = reported.marks.setdefault("guard", times)
     if times > before:
@@ -286,7 +286,7 @@ def _of_guards(guards: list[GuardCountsOut], reported: _Reported) -> Iterator[Ne
 
 
 def _changed_last(board: Board, view: View | None) -> tuple[View | None, dict[str, str | None]]:
-    """The view with the latest change: of a segment, where each has its own, and which that is."""
+    """The view with the latest change, and its segment if each segment has a view of its own."""
     names = board.learner_state.features.segments
     if view is None or not names:
         return view, {}

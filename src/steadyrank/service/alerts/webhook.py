@@ -1,4 +1,4 @@
-"""Alerts as signed HTTP requests, sent by a thread of their own until they are taken."""
+"""Alerts as signed HTTP requests, sent by a background thread with retries."""
 
 import base64
 import binascii
@@ -20,15 +20,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 log = logging.getLogger("steadyrank.service")
-PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0)  # seconds between tries: half an hour
+# seconds between attempts, half an hour in all
+PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0)
 MOST_WAITING = 200  # alerts
-TIMEOUT = 10.0  # seconds that a receiver may take in all, from its address to the end of the headers of its answer
+TIMEOUT = 10.0  # seconds for a whole request, from name resolution to the end of the response headers
 _SHORTEST = 24  # bytes of a secret
-_ENCODED = "whsec_"  # begins a secret that is written in base64
+_ENCODED = "whsec_"  # prefix of a secret in base64
 
 
 class Alert(NamedTuple):
-    """One thing to tell. `state`: on or off of what lasts, news of what happens; `board`: None if it is of none."""
+    """An alert. `state`: on or off for a condition, news for an event; `board`: None if it concerns none."""
 
     id: str
     kind: str
@@ -39,14 +40,14 @@ class Alert(NamedTuple):
     detail: Mapping[str, Any]
 
     def body(self) -> bytes:
-        """As JSON."""
+        """Encode as JSON."""
         when = datetime.datetime.fromtimestamp(self.time, datetime.UTC).isoformat(timespec="seconds")
         data = {"board": self.board, "state": self.state, **self.detail}
         return json.dumps({"type": self.kind, "timestamp": when, "text": self.text, "data": data}).encode()
 
 
 def read_secret(text: str) -> bytes:
-    """The bytes of a secret; refuses one that could be guessed."""
+    """Decode a secret. Raises ValueError if it is too short."""
     text = text.strip()
     try:
         coded = text.removeprefix(_ENCODED)
@@ -59,7 +60,7 @@ def read_secret(text: str) -> bytes:
 
 
 def check_url(url: str) -> str:
-    """Refuse what cannot be asked for."""
+    """Raise ValueError unless this is an HTTP URL."""
     address = urllib.parse.urlsplit(url)
     if address.scheme not in ("http", "https") or not address.hostname:
         raise ValueError(f"a webhook is an http:// or https:// address, not {url!r:.80}")
@@ -67,21 +68,21 @@ def check_url(url: str) -> str:
 
 
 def sign(secret: bytes, id_: str, timestamp: int, body: bytes) -> str:
-    """The signature of a request, after the Standard Webhooks specification (version 1, HMAC with SHA-256)."""
+    """Sign a request as specified by Standard Webhooks (version 1, HMAC with SHA-256)."""
     signed = f"{id_}.{timestamp}.".encode() + body
     return "v1," + base64.b64encode(hmac.new(secret, signed, hashlib.sha256).digest()).decode()
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *args: Any) -> None:
-        """Go nowhere else: a redirect is a failure, and says so in the log."""
+        """Treat redirects as failures, which are logged."""
         return
 
 
 class _Try:
-    """One request, in a thread of its own, which is cut off when its time is over.
+    """One request in a thread of its own, aborted when its time is over.
 
-    A timeout of a socket is for each step alone: a receiver that sends a byte now and then could hold a request for
+    A socket timeout applies to each step only: a receiver that sends a byte now and then could hold a request for
     hours.
     """
 
@@ -94,19 +95,19 @@ class _Try:
         self._thread = threading.Thread(target=self._run, name="webhook request", daemon=True)
 
     def send(self) -> str:
-        """Why it was not taken, if it was not, after `TIMEOUT` at most."""
+        """Send the request, for at most `TIMEOUT` seconds. Returns the reason if it failed, else an empty string."""
         self._thread.start()
         self._thread.join(TIMEOUT)
         with self._lock:
             self._over = True
             if self._connection is not None:
-                with contextlib.suppress(OSError):  # it is closed already
+                with contextlib.suppress(OSError):  # closed already
                     self._connection.shutdown(socket.SHUT_RDWR)
                 self._connection.close()
             return self._why
 
     def connect(self, *where: Any) -> socket.socket:
-        """What `http.client` connects by: keeps what a request can be cut off by, whatever is wrapped around it."""
+        """Open a socket for `http.client`, keeping a duplicate to abort the request, whatever wraps the socket."""
         connection = socket.create_connection(*where)
         with self._lock:
             if self._over:
@@ -116,7 +117,7 @@ class _Try:
         return connection
 
     def connecting(self, kind: type[http.client.HTTPConnection]) -> Callable[..., http.client.HTTPConnection]:
-        """What makes connections of a kind that connect by way of this try."""
+        """A factory of connections of this kind that are opened by `connect`."""
 
         def connection(*args: Any, **options: Any) -> http.client.HTTPConnection:
             made = kind(*args, **options)
@@ -128,7 +129,7 @@ class _Try:
     def _run(self) -> None:
         opener = urllib.request.build_opener(_NoRedirect, _Handler(self))
         try:
-            # `send` ends the request; this longer limit frees a thread that still connects, which cannot be cut off
+            # `send` ends the request; this longer limit frees a thread stuck in connecting, which cannot be aborted
             with opener.open(self._request, timeout=2 * TIMEOUT):
                 why = ""
         except urllib.error.HTTPError as error:
@@ -142,26 +143,26 @@ class _Try:
 
 
 class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
-    """Opens connections, with TLS or without, by way of a try; all else as the usual handlers do."""
+    """Opens connections, with or without TLS, through a `_Try`; otherwise like the standard handlers."""
 
     def __init__(self, one: _Try) -> None:
         super().__init__()
         self._one = one
 
     def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        """Without TLS."""
+        """Open a connection without TLS."""
         return self.do_open(self._one.connecting(http.client.HTTPConnection), request)
 
     def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        """With TLS."""
+        """Open a connection with TLS."""
         return self.do_open(self._one.connecting(http.client.HTTPSConnection), request)
 
 
 class Webhook:
-    """Sends alerts one after another; each is tried again after longer and longer pauses, and then given up.
+    """Sends alerts one by one, each with retries after growing pauses, until it gives up.
 
-    `put` never waits. What a receiver takes has the same id at each try. With more than `MOST_WAITING` alerts the
-    oldest are given up.
+    `put` never blocks. An alert has the same id at each attempt. When more than `MOST_WAITING` alerts are queued, the
+    oldest are dropped.
     """
 
     def __init__(
@@ -180,7 +181,7 @@ class Webhook:
         self._thread.start()
 
     def put(self, alert: Alert) -> None:
-        """Send an alert soon."""
+        """Queue an alert."""
         with self._changed:
             if len(self._waiting) == MOST_WAITING:
                 self._give_up(self._waiting.popleft(), "too many wait")
@@ -188,7 +189,7 @@ class Webhook:
             self._changed.notify()
 
     def close(self, seconds: float = 1.0) -> None:
-        """End; what waits is tried for so long."""
+        """Stop; queued alerts are tried for `seconds`."""
         with self._changed:
             self._ended = True
             self._changed.notify()
@@ -218,19 +219,19 @@ class Webhook:
             if pause is None or self._pause(pause, alert):
                 break
         with self._changed:
-            if self._waiting and self._waiting[0] is alert:  # it may have been given up meanwhile
+            if self._waiting and self._waiting[0] is alert:  # it may have been dropped meanwhile
                 self._waiting.popleft()
                 if why:
                     self._give_up(alert, why)
 
     def _pause(self, seconds: float, alert: Alert) -> bool:
-        """Wait before the next try; whether there is to be none."""
+        """Wait before the next attempt. Returns whether to give up instead."""
         with self._changed:
             gone = lambda: self._ended or not self._waiting or self._waiting[0] is not alert  # noqa: E731
             return self._changed.wait_for(gone, seconds)
 
     def _try(self, alert: Alert) -> str:
-        """Send it once; why it was not taken, if it was not."""
+        """Send it once. Returns the reason if it failed, else an empty string."""
         body, now = alert.body(), int(self._clock())
         headers = {
             "content-type": "application/json",

@@ -1,4 +1,4 @@
-"""HTTP: requests in, answers out."""
+"""The HTTP application: routes requests to the worker, or forwards them to the owner of the board."""
 
 import asyncio
 import contextlib
@@ -45,11 +45,11 @@ from .slices import AT_ONCE, Slicer, free
 log = logging.getLogger("steadyrank.service")
 _LIMITS = Limits()
 _DESCRIBED = functools.cache(lambda: _encode(openapi.describe()))
-_MOVING = 0.3  # seconds in which a list of a board that moves is waited for: then a copy of it is made
-_STUCK = 0.75  # seconds until an owner that gives no list is taken for gone
+_MOVING = 0.3  # seconds to wait for a list of a moving board before making a replica of it
+_STUCK = 0.75  # seconds until an owner that gives no list counts as gone
 _PART = 1 << 18  # bytes of a file sent at a time
-_LARGE_AT_ONCE = 2  # requests of a route with a body so long that it waited on the disk
-ANY_ORIGIN = {"access-control-allow-origin": "*"}  # an impression id proves itself; no cookie and no key is read
+_LARGE_AT_ONCE = 2  # concurrent requests per route whose body is long and spooled to disk
+ANY_ORIGIN = {"access-control-allow-origin": "*"}  # impression ids authenticate themselves; no cookie or key is read
 _JSON = b"content-type: application/json\r\n"
 _NOT_WRITABLE = "the store is away, or its disk is full or read-only: the server's log says why"
 _NO_MEMORY = "the server has too little memory for this: ask for less at a time, or give it more"
@@ -61,16 +61,16 @@ _PREFLIGHT = ANY_ORIGIN | {
 
 
 class _Name(Convertor[str]):
-    """A name with any signs, slashes and ends of lines among them, as the rest of a path."""
+    """The rest of a path as a name, with any characters, including slashes and line breaks."""
 
     regex = r"[\s\S]*"
 
     def convert(self, value: str) -> str:
-        """As it is."""
+        """Return the value unchanged."""
         return value
 
     def to_string(self, value: str) -> str:
-        """As it is."""
+        """Return the value unchanged."""
         return value
 
 
@@ -88,7 +88,7 @@ def refuse(code: int, message: str, headers: Mapping[str, str]) -> tuple[int, di
 
 
 def refusal_of(failure: Exception, route: str, headers: Mapping[str, str]) -> tuple[int, dict[str, str], bytes]:
-    """What a request to a route is told that failed; what is no fault of its own goes into the log."""
+    """Code, headers and content for a request that failed; errors that are not the client's are logged."""
     match failure:
         case Refused():
             return refuse(failure.code, str(failure), headers)
@@ -111,7 +111,7 @@ def error(code: int, message: str, headers: Mapping[str, str] | None = None) -> 
 
 
 class Service:
-    """The routes over one worker."""
+    """The HTTP service of one worker."""
 
     def __init__(
         self,
@@ -128,12 +128,12 @@ class Service:
         self.forwarder = Forwarder(worker, self.bodies)
         self.links = None if worker.ownership is None else Links(worker.ownership)
         self._upkeep, self._every, self._background = upkeep, every, background
-        self._not_started = ""  # why, once it is known
+        self._not_started = ""  # the reason, once known
         self.auth = Auth(lambda: worker.keys, token, worker.clock)
         self.metrics = Metrics(worker, webhook)
 
     def app(self) -> Starlette:
-        """An ASGI application; the worker starts with it and reads its log in the background."""
+        """The ASGI application; on startup the worker starts, and reads its log in the background."""
         paths = [
             Path(
                 route.path.replace("{item}", "{item:name}").replace("{client}", "{client:name}"),
@@ -151,7 +151,7 @@ class Service:
             *pages.paths(),
         ]
         app = Starlette(routes=paths, lifespan=self._lifespan, exception_handlers={HTTPException: _unknown})
-        app.router.redirect_slashes = False  # a path that was shortened on its way must not mean something else
+        app.router.redirect_slashes = False  # a path that a proxy shortened must not mean something else
         return app
 
     @contextlib.asynccontextmanager
@@ -209,7 +209,7 @@ class Service:
             return error(503, self.worker.log_writer.outdated or _NOT_WRITABLE)
         skew, parked = self.worker.clock.skew, len(self.worker.parked)
         text = f"ready, but {skew}\n" if skew.alarming else "ready\n"
-        text += f"parked boards: {parked}\n" if parked else ""  # no names: anybody may ask
+        text += f"parked boards: {parked}\n" if parked else ""  # without names, since anybody may ask
         return Response(text, media_type="text/plain")
 
     async def _metrics(self, request: Request) -> Response:
@@ -223,12 +223,12 @@ class Service:
 
 
 def board_in(path: Mapping[str, str]) -> str:
-    """The board or collection that a path names, if it does."""
+    """The board or collection named in a path, if any."""
     return path.get("board") or path.get("collection", "")
 
 
 class _Endpoint:
-    """One route as a bare ASGI application: a good half of a request's time would go into objects around it."""
+    """One route as a bare ASGI application, since framework objects would take more than half of a request's time."""
 
     def __init__(self, service: Service, route: Route) -> None:
         self._service, self._route = service, route
@@ -244,7 +244,7 @@ class _Endpoint:
         self._anywhere = route.path in (BOARDS, COLLECTIONS, UBI, INGEST, OUTCOMES)
         self._headers = ANY_ORIGIN if route.scope == "public" else {}
         self._lists = route.path.endswith("/rank")
-        # what may be sent twice without harm
+        # routes that are safe to repeat
         self._again = route.method in ("GET", "PUT") or route.path.endswith(("/rank", "/feedback", "/outcomes"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -273,12 +273,12 @@ class _Endpoint:
         self._service.metrics.count(self.name, code, time.perf_counter() - begin)
 
     async def _pass_on(self, board: str, scope: Scope, receive: Receive, send: Send, **patience: Any) -> Any:
-        """Have the owner of a board answer, as `Forwarder.pass_on` says."""
+        """Have the owner of a board answer, as described for `Forwarder.pass_on`."""
         rest = {"most": self._most, "again": self._again, "public": self._route.scope == "public"}
         return await self._service.forwarder.pass_on(board, scope, receive, send, **(rest | patience))
 
     async def _pass_on_list(self, board: str, scope: Scope, receive: Receive, send: Send) -> Any:
-        """The same for a list, or one from a copy of the board: if there is one, or if the owner does not answer."""
+        """The same for a list, or make it from a replica: if there is one, or if the owner does not answer."""
         replicas = self._service.worker.replicas
         headers = read_headers(scope["headers"])
         opens = self._service.auth.opens(headers, self._route.scope, board)
@@ -301,7 +301,7 @@ class _Endpoint:
             return made
 
     def _list_from(self, replicas: Replicas, board: str, headers: Mapping[str, str], body: bytes) -> Any:
-        """A list from a copy; None where the owner has to be asked: what is refused here may be right there."""
+        """Make a list from a replica; None if the owner must be asked: what is refused here may be valid there."""
         assert self._decoder is not None
         try:
             check_type(headers)
@@ -318,7 +318,7 @@ class _Endpoint:
         board = board_in(path)
         elsewhere = None if board else service.forwarder.elsewhere(scope["headers"])
         headers = read_headers(scope["headers"])
-        scope["headers"].clear()  # all else is let go: a body that never ends must not hold it
+        scope["headers"].clear()  # drop all other headers, so that a body that never ends does not hold them
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"))) if route.query else {}
         part = path.get("item", "") or path.get("client", "") or path.get("number", "")
         who = HERE
@@ -334,12 +334,12 @@ class _Endpoint:
 
         worker = service.worker
         if board and not worker.cache.knows_board(board) and route.method != "PUT" and route.scope != "public":
-            await worker.look_at_log()  # it may have been made at another worker a moment ago
+            await worker.look_at_log()  # it may just have been created at another worker
 
         async def run(*body: Any) -> Any:
             call = Call(worker, board, part, visible, may, query, elsewhere)
             if route.scope == "public":
-                return await route.run(call, *body)  # boards wake for ids that they signed
+                return await route.run(call, *body)  # boards are loaded only for ids that they signed
             async with worker.cache.hold_board(board):
                 if route.run not in self._shared:
                     check_path(worker.boards.get(board), route.path)
@@ -347,7 +347,7 @@ class _Endpoint:
 
         if self._decoder is None or self._slicer is None:
             return await run()
-        if route.scope != "public":  # a page answers with a beacon, which is text
+        if route.scope != "public":  # pages may answer with a beacon, which has a text type
             check_type(headers)
         most = self._most
         if self._most > SMALL and route.scope == "public" and not service.auth.known(headers):
@@ -386,7 +386,7 @@ async def _send(
 
 
 def lines_of(extra: Mapping[str, str]) -> bytes:
-    """Headers of an answer in JSON as lines of text."""
+    """Encode the headers of a JSON answer as lines."""
     return _lines(tuple(extra.items())) if extra else _JSON
 
 

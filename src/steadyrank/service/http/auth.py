@@ -1,4 +1,4 @@
-"""Who may do what: API keys with scopes, and what is open without one."""
+"""Authentication and authorization: API keys with scopes, and what is allowed without a key."""
 
 import functools
 import hashlib
@@ -12,37 +12,37 @@ from urllib.parse import urlsplit
 from ...core.refusals import Refused
 from ..storage import Key
 
-SCOPES = ("rank", "feedback", "observe", "admin")  # admin may do everything
+SCOPES = ("rank", "feedback", "observe", "admin")  # admin includes all others
 _PREFIX = "sr"
-HERE = "this machine"  # who asks before there is a key
+HERE = "this machine"  # the caller's id while there are no keys
 _LONGEST_HOST = 300
 _PROXIES = frozenset(
     ["forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip"]
     + ["true-client-ip", "cf-connecting-ip", "fastly-client-ip"]
 )
 _PAGES = ("origin", "referer", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")  # browsers send these
-_FETCHES = ("node", "undici")  # what Node's `fetch` calls itself, which sends one of them: sec-fetch-mode
+_FETCHES = ("node", "undici")  # user agents of Node's `fetch`, which sends one of these headers: sec-fetch-mode
 
 _READ = frozenset(
     name.encode()
     for name in ("authorization", "host", "user-agent", *_PAGES, *_PROXIES, "content-length", "content-type")
 )
-_LONGEST_VALUE = 1_000  # characters of a header that are kept; keys and addresses have fewer
+_LONGEST_VALUE = 1_000  # characters kept of a header; keys and addresses are shorter
 
 
 def read_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """The beginnings of the headers that are read."""
+    """Extract the headers that the service uses, truncated."""
     wanted = {}
     for name, value in headers:
         if name in _READ:
             wanted[name.decode("latin-1")] = value[:_LONGEST_VALUE].decode("latin-1")
         elif name.startswith(b"x-forwarded-"):
-            wanted["x-forwarded-"] = ""  # that there is one says enough
+            wanted["x-forwarded-"] = ""  # its presence is enough
     return wanted
 
 
 def make_key(scopes: Sequence[str], board: str | None, now: float, expires: float | None = None) -> tuple[str, Key]:
-    """A new key as its owner keeps it, and as it is stored: 256 random bits need no slow hash."""
+    """Make a key: the text for its owner, and the record to store. 256 random bits need no slow hash."""
     for scope in scopes:
         if scope not in SCOPES:
             raise ValueError(f"a scope is one of {', '.join(SCOPES)}, not {scope!r}")
@@ -58,7 +58,7 @@ def _hash(secret: str) -> bytes:
 
 
 def loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine alone."""
+    """Return whether an address is a loopback address."""
     if host == "localhost":
         return True
     try:
@@ -69,7 +69,7 @@ def loopback(host: str) -> bool:
 
 @functools.lru_cache(1_000)
 def _at_home(host: str) -> bool:
-    """Whether a request was sent to this machine by its name or address."""
+    """Return whether the Host header names this machine by a loopback name or address."""
     try:
         return len(host) <= _LONGEST_HOST and loopback(urlsplit(f"//{host}").hostname or "")
     except ValueError:
@@ -77,12 +77,12 @@ def _at_home(host: str) -> bool:
 
 
 def _forwarded(headers: Mapping[str, str]) -> bool:
-    """Whether a request came through a proxy, as far as its headers say."""
+    """Return whether a request came through a proxy, judged by its headers."""
     return any(name in _PROXIES or name.startswith("x-forwarded-") for name in headers)
 
 
 def _from_page(headers: Mapping[str, str]) -> bool:
-    """Whether a browser sent a request: those of today say from where, older ones at least that they are one."""
+    """Return whether a browser sent a request, by the headers of modern browsers or the user agent of older ones."""
     pages = [name for name in _PAGES if name in headers]
     if pages == ["sec-fetch-mode"] and headers.get("user-agent") in _FETCHES:
         return False
@@ -90,7 +90,7 @@ def _from_page(headers: Mapping[str, str]) -> bool:
 
 
 def _own_page(headers: Mapping[str, str]) -> bool:
-    """Whether a browser's request comes from a page of this very server, or from its address bar."""
+    """Return whether a browser's request comes from a page of this server, or from the address bar."""
     origin, host = headers.get("origin"), headers.get("host", "")
     if origin is not None and origin.lower() not in (f"http://{host}".lower(), f"https://{host}".lower()):
         return False
@@ -98,9 +98,9 @@ def _own_page(headers: Mapping[str, str]) -> bool:
 
 
 class Auth:
-    """Lets requests in: with a key that has the scope, or all of them on loopback before there is any key.
+    """Authorizes requests: by a key with the required scope, or on loopback as long as there are no keys.
 
-    `token`: what a browser sends in place of a key as long as there is none; without one, no browser is let in.
+    `token`: what a browser must send instead of a key while there is none; if empty, no browser is allowed.
     """
 
     def __init__(
@@ -109,9 +109,11 @@ class Auth:
         self._keys, self._token, self._clock = keys, token, clock
 
     def check(self, headers: Mapping[str, str], scope: str, board: str | None, some: bool = False) -> str:
-        """Refuse a request without the right to do this; 401 without a key, 403 with one that is not enough.
+        """Authorize a request and return the id of its key.
 
-        `some`: a key for any one board will do. Who it is that asks: the id of the key.
+        Raises Refused: 401 without a key, 403 if it is not enough.
+
+        `some`: a key for any single board is enough.
         """
         keys = self._keys()
         if not keys:
@@ -129,7 +131,7 @@ class Auth:
         return key.id
 
     def opens(self, headers: Mapping[str, str], scope: str, board: str | None, some: bool = False) -> bool:
-        """Whether a request may do this."""
+        """Return whether a request may do this."""
         try:
             self.check(headers, scope, board, some)
         except Refused:
@@ -137,7 +139,7 @@ class Auth:
         return True
 
     def known(self, headers: Mapping[str, str]) -> bool:
-        """Whether a request has a key, whatever for."""
+        """Return whether a request has a valid key with any scope."""
         return any(self.opens(headers, scope, None, some=True) for scope in ("rank", "feedback"))
 
     def _find(self, keys: Sequence[Key], given: str) -> Key:
@@ -152,10 +154,10 @@ class Auth:
         return own
 
     def _local(self, headers: Mapping[str, str]) -> None:
-        """Open on loopback, but not to what comes from elsewhere by way of this machine: a proxy, or a web page.
+        """Allow local requests without keys, but none that come through a proxy or from another web page.
 
-        Another site's script may reach loopback, under any name, and so may a page of another program here; so a
-        browser also has to know the token that was printed when the server was started.
+        Scripts of other sites can reach loopback, under any name, and so can pages of other programs on this machine;
+        so a browser must also know the token printed when the server was started.
         """
         if not _at_home(headers.get("host", "")) or _forwarded(headers) or not _own_page(headers):
             raise Refused(

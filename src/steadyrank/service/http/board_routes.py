@@ -1,4 +1,4 @@
-"""Routes for who runs boards: their settings, items and clients, and the record of who changed what."""
+"""Routes for operators of boards: settings, items, clients, and the audit record of changes."""
 
 import asyncio
 import itertools
@@ -27,15 +27,15 @@ from .forwarding import Elsewhere
 from .request import Call, DoneOut, Features, Parts, Route, limit_of
 
 BOARDS = "/v1/boards"
-MOST_BOARDS = 1_000  # of an answer
+MOST_BOARDS = 1_000  # per answer
 _MOST_PARKED = 1_000
-_BOARDS_IN_A_TURN = 100  # of a list of boards, between other requests: some milliseconds
+_BOARDS_IN_A_TURN = 100  # boards listed between other requests: a few milliseconds
 _KIND = re.compile(events.KIND_NAME)
 _MOST_ITEMS = 1_000_000
-_MOST_AT_ONCE = 100_000  # items of a request: what is done at once with all of their names takes some milliseconds
+_MOST_AT_ONCE = 100_000  # items per request; what handles all their names in one step takes some milliseconds
 _NOTHING: Mapping[str, Known] = {}
-_ITEMS_AT_ONCE = 1_000  # new items of an event: applying one must not take long
-_DESCRIBED_AT_ONCE = 100  # the same, of items of which something is said: some 10 ms, 45 if all were shown lately
+_ITEMS_AT_ONCE = 1_000  # new items per event, so that applying it is quick
+_DESCRIBED_AT_ONCE = 100  # the same for items with features: about 10 ms, 45 if all were shown recently
 
 
 _FewSettings: TypeAlias = Annotated[dict[str, bool | int | float | str], Meta(max_length=100)]
@@ -55,11 +55,11 @@ class BoardIn(
         segments=Annotated[list[str], Meta(max_length=1_000)] | None,
     )
 ):
-    """Settings of a board; on one that is there, what is left out stays. Items that are not there yet are added.
+    """Settings of a board; for an existing board, omitted settings keep their values, and new items are added.
 
-    `items`: names, or an object with what is known of each, where the board has `features`. `guards`: several, each
-    with its settings; `guard` and `guard_settings` are the short form of one, and go without it. `cohorts`: the kinds
-    that lists may be asked for with.
+    `items`: names, or an object with the features of each, where the board has `features`. `guards`: several, each
+    with its settings; `guard` and `guard_settings` are the short form for one, and exclude it. `cohorts`: the kinds
+    of cohort that lists may be requested with.
     """
 
     def changes(self) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class BoardIn(
 
 
 def given_settings(body: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Those settings that a body has and gives, as JSON has them."""
+    """The settings among `names` that a body gives, as JSON values."""
     given = {name: getattr(body, name, UNSET) for name in names}
     return {name: msgspec.to_builtins(value) for name, value in given.items() if value is not UNSET}
 
@@ -81,9 +81,9 @@ class ParkedOut(Schema):
 
 
 class BoardsOut(Schema):
-    """Boards that the key may see, by name; `next`: what to give as `after` for more, null if there are none.
+    """The boards that the key may see, by name; `next`: the value of `after` for the next page, null on the last.
 
-    `parked`: those that this worker does not serve, the first 1,000; `broken`: their names alone.
+    `parked`: boards that this worker does not serve, the first 1,000; `broken`: their names only.
     """
 
     boards: list[BoardOut]
@@ -93,31 +93,31 @@ class BoardsOut(Schema):
 
 
 class SecretOut(Schema):
-    """Until when impression ids signed by the secret before are good, in seconds since 1970."""
+    """Until when impression ids signed by the previous secret are valid, in seconds since 1970."""
 
     until: float
 
 
 class ItemsIn(Schema):
-    """Items to add or to reinstate: names, or an object with what is known of each."""
+    """Items to add or reinstate: names, or an object with the features of each."""
 
     items: Items
 
 
 class RetireIn(Schema):
-    """Items to show no longer."""
+    """Items to retire."""
 
     items: list[str]
 
 
 class ForgottenOut(Schema):
-    """How many impressions of a client were forgotten."""
+    """The number of impressions of a client that were made anonymous."""
 
     impressions: int
 
 
 class ActOut(Schema):
-    """Who changed what; `digest`: of this row and the one before, in hexadecimal."""
+    """A change and who made it; `digest`: a hash of this row and the previous digest, in hexadecimal."""
 
     number: int
     at: float
@@ -135,15 +135,15 @@ class RecordOut(Schema):
 
 
 async def list_boards(call: Call) -> Parts[BoardsOut]:
-    """Boards by name, at most `limit`, those after a name. Those that sleep are shown as they went to sleep."""
+    """At most `limit` boards by name, after a given name. Sleeping boards are shown as they were when evicted."""
     return await list_by_name(call, BOARDS, lambda board: board if board.collection is None else None)
 
 
-Shown: TypeAlias = Callable[[BoardOut], Any]  # what a list shows of a board, None if it is left out
+Shown: TypeAlias = Callable[[BoardOut], Any]  # converts a board for the list; None leaves it out
 
 
 async def list_by_name(call: Call, path: str, shown: Shown) -> Parts[Any]:
-    """The same of boards or of collections, which have this path; all members but the list are called alike."""
+    """List boards or collections, at `path`; except for the list itself, both answers have the same members."""
     limit, after = limit_of(call.query.get("limit"), MOST_BOARDS), call.query.get("after", "")
     named_rows, more = await _own_boards(call, limit, after, shown)
     names = [name for name in sorted(call.worker.parked) if call.visible(name)][:_MOST_PARKED]
@@ -169,12 +169,12 @@ class _Named(msgspec.Struct):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the board or collection."""
         return self.board or str(self.collection)
 
 
 class _Page(msgspec.Struct, kw_only=True):
-    """A list of boards or of collections of another worker."""
+    """A page of boards or of collections from another worker."""
 
     boards: list[msgspec.Raw] = []
     collections: list[msgspec.Raw] = []
@@ -219,7 +219,7 @@ async def _summary(worker: Worker, name: str) -> BoardOut | None:
 
 
 async def put_board(call: Call, body: BoardIn) -> BoardOut:
-    """Make a board, or change the settings of one that is there."""
+    """Create a board, or change the settings of an existing one."""
     check_name(call.board)
     items, given = await _names_and_features([] if body.items is UNSET else body.items)
     if not call.worker.cache.knows_board(call.board):
@@ -234,7 +234,7 @@ async def put_board(call: Call, body: BoardIn) -> BoardOut:
     config = await asyncio.to_thread(session.board.after, others) if given else session.board.latest
     features = await asyncio.to_thread(check_known, config, given)
     changes, rules = body.changes(), body.changes().get("rules")
-    if rules is not None and items:  # rules may name items that come with them: first these
+    if rules is not None and items:  # rules may name new items, which must be added first
         _check_named(session, rules, items)
         del changes["rules"]
     await reconfigure.configure(call.worker, session, changes)
@@ -248,7 +248,7 @@ async def put_board(call: Call, body: BoardIn) -> BoardOut:
 
 
 def _check_named(session: BoardSession, rules: dict[str, Any], items: list[str]) -> None:
-    """Refuse rules of items that are neither on a board nor come with them, before anything is changed."""
+    """Raise Refused for rules that name an item neither on the board nor new, before anything is changed."""
     try:
         made = Rules.of(rules)
     except ValueError as error:
@@ -260,7 +260,7 @@ def _check_named(session: BoardSession, rules: dict[str, Any], items: list[str])
 
 
 def _new(settings: dict[str, Setting]) -> Config:
-    """The settings of a new board; refused where they contradict one another."""
+    """The settings of a new board. Raises Refused where they contradict one another."""
     try:
         return NEW_BOARD.changed(settings)
     except ValueError as error:
@@ -268,12 +268,12 @@ def _new(settings: dict[str, Setting]) -> Config:
 
 
 async def get_board(call: Call) -> BoardOut:
-    """A board's settings and counts."""
+    """The settings and counts of a board."""
     return call.worker.find_board(call.board).summary()
 
 
 async def rotate_secret(call: Call) -> SecretOut:
-    """Sign impression ids by a new secret; those given out before stay good until they expire."""
+    """Sign impression ids with a new secret; ids already given out remain valid until they expire."""
     worker, session = call.worker, call.worker.find_board(call.board)
     until = await rotate(worker.log_writer, session, worker.clock())
     await worker.catch_up()
@@ -283,33 +283,33 @@ async def rotate_secret(call: Call) -> SecretOut:
 
 
 async def delete_board(call: Call) -> DoneOut:
-    """End a board and delete its log."""
+    """Delete a board and its log."""
     await call.worker.delete_board(call.board)
     return DoneOut()
 
 
 def check_kind(kind: str) -> None:
-    """Refuse what cannot name a kind of cohort."""
+    """Raise Refused if this cannot be the name of a kind of cohort."""
     if not _KIND.fullmatch(kind):
         raise Refused(422, f"a kind of cohort is named by 1 to 32 of A-Z a-z 0-9 _ -, not {kind!r:.80}")
 
 
 def check_items(items: list[str], there: int = 0) -> None:
-    """Refuse items that cannot be, or are too many beside those there."""
+    """Raise Refused for invalid names of items, or too many in addition to `there` existing ones."""
     check_room(items, there)
     for item in items:
-        if not 1 <= len(item) <= 500 or item in (".", ".."):  # these two cannot stand in a path
+        if not 1 <= len(item) <= 500 or item in (".", ".."):  # these two are impossible in a path
             raise Refused(422, f"an item is named by text of 1 to 500 characters, no . or .., not {item!r:.80}")
 
 
 def check_room(items: list[str], there: int) -> None:
-    """Refuse more items than a board may have beside those there."""
+    """Raise Refused if a board with `there` items would have too many with these."""
     if there + len(items) > _MOST_ITEMS:
         raise Refused(422, f"a board has at most {_MOST_ITEMS} items, not {there + len(items)}")
 
 
 async def _names_and_features(items: Items) -> tuple[list[str], dict[str, dict[str, Any]]]:
-    """The names of items, and what is said to be known of them; empty where names alone are given."""
+    """The names of items, and their features; these are empty if only names are given."""
     if len(items) > _MOST_AT_ONCE:
         raise Refused(
             422, f"a request has at most {_MOST_AT_ONCE} items, not {len(items)}: send the others after them"
@@ -326,7 +326,7 @@ async def add_new(
     features: Mapping[str, Known] = _NOTHING,
     by_lists: bool = False,
 ) -> None:
-    """Add items that were checked, or reinstate retired ones, some in an event, with what is known of them."""
+    """Add validated items, or reinstate retired ones, in several events, with their features."""
     check_room(items, len(session.board.learner_state.names))
     if by_lists:
         session.board.check_listed(items)
@@ -340,7 +340,7 @@ async def add_new(
 
 
 async def _describe(worker: Worker, session: BoardSession, features: Mapping[str, Known]) -> None:
-    """Let what is known of items be this, of those where the log says otherwise; some in an event."""
+    """Update the features of items where they differ from the log, in several events."""
     before = session.board.described
     others = await asyncio.to_thread(
         lambda: [one for one, values in features.items() if values != before.get(one, {})]
@@ -362,7 +362,7 @@ async def add_items(call: Call, body: ItemsIn) -> BoardOut:
 
 
 async def retire_item(call: Call) -> BoardOut:
-    """Show an item no longer; what was learnt of it is kept."""
+    """Retire an item: it is no longer shown; what was learnt of it is kept."""
     session = call.worker.find_board(call.board)
     if call.part not in session.board.learner_state.slots:
         raise Refused(404, f"no item {call.part!r:.80}")
@@ -371,7 +371,10 @@ async def retire_item(call: Call) -> BoardOut:
 
 
 async def retire_items(call: Call, body: RetireIn) -> BoardOut:
-    """Show items no longer; what was learnt of them is kept. All of them are retired by one event, or none."""
+    """Retire items: they are no longer shown; what was learnt is kept.
+
+    Either all are retired, by one event, or none.
+    """
     session = call.worker.find_board(call.board)
     items, _ = await _names_and_features(body.items)
     if not items:
@@ -385,7 +388,7 @@ async def retire_items(call: Call, body: RetireIn) -> BoardOut:
 
 
 async def forget_client(call: Call) -> ForgottenOut:
-    """Delete what is kept of a client, or of a cohort of a kind."""
+    """Delete what is stored of a client, or of a cohort of a kind."""
     session, kind = call.worker.find_board(call.board), call.query.get("cohort")
     if kind is not None:
         check_kind(kind)
@@ -394,7 +397,7 @@ async def forget_client(call: Call) -> ForgottenOut:
 
 
 async def recorded(route: Route, who: str, call: Call, *body: Any) -> Any:
-    """Run a route that changes something, after the record says that it was asked for; a refusal is told as well."""
+    """Run a route after recording the request; a refusal is recorded as well."""
     assert route.act is not None
     what, detail = route.act.what, route.act.detail(call, *body)
     await call.worker.log_writer.run_chore(_row(call, who, what, detail))
@@ -411,12 +414,12 @@ def _row(call: Call, who: str, what: str, detail: str) -> Callable[[SqlStore], N
 
 
 async def record(call: Call) -> RecordOut:
-    """The latest rows of the record of who changed what, at most 500, oldest first."""
+    """The latest rows of the audit record, at most 500, oldest first."""
     return _record(await call.worker.log_writer.run_chore(lambda store: store.acts()))
 
 
 async def record_after(call: Call) -> RecordOut:
-    """Rows of the record after a number, at most 500; 0 for the first ones."""
+    """Rows of the audit record after a number, at most 500; 0 starts at the first."""
     if not (call.part.isascii() and call.part.isdigit() and len(call.part) < 19):
         raise Refused(404, f"no number {call.part!r:.80}")
     return _record(await call.worker.log_writer.run_chore(lambda store: store.acts(int(call.part))))
@@ -427,13 +430,13 @@ def _record(acts: list[Act]) -> RecordOut:
 
 
 def detail_settings(call: Call, body: BoardIn) -> str:
-    """What a board is to be."""
+    """The settings that a request gives to a board."""
     items = [] if body.items is UNSET else body.items
     return f"{msgspec.json.encode(body.changes()).decode()}, {len(items)} items"
 
 
 def detail_items(call: Call, body: ItemsIn | RetireIn) -> str:
-    """How many items a request has, and the first of them."""
+    """The number of items in a request, and the first of them."""
     first = msgspec.json.encode(list(itertools.islice(body.items, 100))).decode()
     return first if len(body.items) <= 100 else f"{len(body.items)} items: {first}"
 
@@ -444,7 +447,7 @@ def detail_part(call: Call) -> str:
 
 
 def detail_rows(call: Call, body: Any) -> str:
-    """How many past clicks."""
+    """The number of past clicks."""
     return f"{len(body.rows)} rows, batch {body.batch!r:.200}"
 
 
@@ -454,6 +457,6 @@ def detail_rounds(call: Call, body: Any) -> str:
 
 
 def detail_sender(call: Call, body: Any) -> str:
-    """The client or cohort of a label, by its number; names of clients are in no record."""
+    """The client or cohort of a label, only by number: names of clients are never recorded."""
     which = body.client if isinstance(body.client, int) else "by name"
     return f"{body.kind or 'client'} {which}: {body.label!r:.80}"

@@ -1,4 +1,4 @@
-"""Requests from bytes to checked values, and refusals with the value that was wrong."""
+"""Read and decode request bodies, with error messages that quote the wrong value."""
 
 import re
 import tempfile
@@ -13,13 +13,13 @@ from ...core.settings import closest
 from ..board.config import COLLECTION_RANGES, RANGES, out_of_range
 
 T = TypeVar("T")
-# bytes of a body at most; those of a batch of answers come without a key
+# maximal bytes of a body; batches of answers may come without a key
 SMALL, BATCH, LARGE = 1 << 20, 8 << 20, 32 << 20
 _IN_MEMORY = 8 << 10  # bytes of an unfinished body
 _NO_ROOM = "too many large bodies at once: try again"
 
 _AT = re.compile(r" - at `\$(.*)`$")
-_BEYOND = re.compile(r"Expected `\w+` [<>]=? ")  # a number outside of its range
+_BEYOND = re.compile(r"Expected `\w+` [<>]=? ")  # a number out of range
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 _MISSING = re.compile(r"Object missing required field `(.*)`")
 _ENUM = re.compile(r"Invalid enum value ")
@@ -39,18 +39,21 @@ _encode_into = msgspec.json.Encoder().encode_into
 
 
 class Bodies:
-    """Bodies that were not dealt with yet. What is longer than some 8 KiB waits on the disk, if there is room.
+    """Unfinished and unprocessed bodies. Those over 8 KiB are spooled to disk, as long as there is room.
 
-    A client that sends much and never comes to an end costs no memory, and not more of the disk than `most` bytes for
-    all of them together: beyond that, the unfinished one that began first is refused.
+    A client that sends much and never finishes costs no memory, and all together cost at most `most` bytes of disk:
+    beyond that, the unfinished body that began first is refused.
     """
 
     def __init__(self, most: int) -> None:
         self._most, self._used = most, 0
-        self._held: dict[Held, None] = {}  # by when they began
+        self._held: dict[Held, None] = {}  # in order of their beginning
 
     async def receive(self, receive: Receive, headers: Mapping[str, str], most: int) -> "bytes | Held":
-        """A whole body, or what holds it on the disk, to be closed; too much is refused before it is read."""
+        """Receive a whole body, in memory or spooled to disk (to be closed).
+
+        Raises Refused early if it is too long.
+        """
         length = headers.get("content-length", "")
         if length.isdigit() and int(length) > most:
             raise Refused(413, f"the body has {length} bytes, at most {most} are read")
@@ -71,7 +74,7 @@ class Bodies:
                         self._held[held := Held(self, _temporary())] = None
                     self._write(held, b"".join(parts))
                     parts.clear()
-                del message, part  # nothing of it stays in memory until the next one comes
+                del message, part  # keep no part in memory while waiting for the next
         except BaseException:
             if held is not None:
                 held.close()
@@ -88,7 +91,7 @@ class Bodies:
             written = held.file.write(part)
         except OSError as error:
             raise Refused(503, f"{_NO_ROOM}: {error.strerror}") from None
-        if written < len(part):  # the disk is full, which the next write would have said
+        if written < len(part):  # the disk is full, as the next write would report
             raise Refused(503, _NO_ROOM)
         held.size += len(part)
         self._used += len(part)
@@ -98,26 +101,26 @@ class Bodies:
                 raise Refused(503, _NO_ROOM)
 
     def leave(self, held: "Held") -> None:
-        """A body is dealt with, or is not to be."""
+        """Release the room of a body that is processed or refused."""
         if held in self._held:
             del self._held[held]
             self._used -= held.size
 
 
 class Held:
-    """A body on the disk, as far as it is there; once it is closed, there is none."""
+    """A body spooled to disk, complete or not."""
 
     def __init__(self, among: Bodies, file: BinaryIO) -> None:
         self.file, self.size, self.whole = file, 0, False
         self._among = among
 
     def read(self) -> bytes:
-        """All of it."""
+        """Read the whole body."""
         self.file.seek(0)
         return self.file.read()
 
     def close(self) -> None:
-        """Give its room to others."""
+        """Close the file and release its room."""
         self._among.leave(self)
         self.file.close()
 
@@ -136,9 +139,9 @@ def _temporary() -> BinaryIO:
 
 
 def check_type(headers: Mapping[str, str]) -> None:
-    """Refuse types of a body that any web page may send to any server without asking first.
+    """Raise Refused for content types that any web page may send to any server without a preflight request.
 
-    What a form sends otherwise is let through: `curl -d` says that it does, too.
+    The default type of forms is allowed, since `curl -d` sends it, too.
     """
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in ("text/plain", "multipart/form-data"):
@@ -146,7 +149,7 @@ def check_type(headers: Mapping[str, str]) -> None:
 
 
 def decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-    """A body in the decoder's schema, whatever its content type is; an empty one is an empty object."""
+    """Decode a body, whatever its content type; an empty one counts as an empty object. Raises Refused if invalid."""
     try:
         return decoder.decode(body or b"{}")
     except msgspec.ValidationError as error:
@@ -156,17 +159,17 @@ def decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
 
 
 def encode(answer: Any) -> bytes:
-    """An answer in JSON. `Encoder.encode` of msgspec 0.22 ends the process where memory runs out."""
+    """Encode an answer as JSON. `Encoder.encode` of msgspec 0.22 crashes the process when memory runs out."""
     buffer = bytearray()
     _encode_into(answer, buffer)
     return bytes(buffer)
 
 
 def explain(message: str, body: bytes, schema: Any = None, name: Callable[[str], str] = str) -> str:
-    """A message of the decoder in words of the API, with the value that it is about where that is cheap to find.
+    """Rephrase a decoder's error in terms of the API, with the wrong value where that is cheap to find.
 
-    `schema`: what was to be decoded; it knows the names that a mistyped one may stand for. `name`: how a path of
-    `body` is called, where that is a slice of a larger one.
+    `schema`: the schema of the body, for suggesting names that a mistyped one may stand for. `name`: maps a path of
+    `body` to that of the larger body of which it is a slice.
     """
     place_at = _AT.search(message)
     path = place_at.group(1) if place_at else ""
@@ -188,12 +191,12 @@ def explain(message: str, body: bytes, schema: Any = None, name: Callable[[str],
 
 
 def _value_at(path: str, body: bytes) -> Any:
-    """What stands at a path of a body; a mark if the body is large or the path does not lead anywhere."""
+    """The value at a path of a body; `_NOT_FOUND` if the body is large or the path does not exist."""
     if not path or len(body) > SMALL:
         return _NOT_FOUND
     try:
         value: Any = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):  # the rest of the body is wrong as well
+    except (msgspec.DecodeError, RecursionError):  # the rest of the body is invalid as well
         return _NOT_FOUND
     for name, place in _STEP.findall(path):
         if place and isinstance(value, list) and int(place) < len(value):
@@ -210,7 +213,7 @@ def _in_words(kinds: str) -> str:
 
 
 def _kinds_at(schema: Any, path: str) -> list[Any]:
-    """The types that may stand at a path of a schema."""
+    """The types allowed at a path of a schema."""
     kinds = [] if schema is None else [msgspec.inspect.type_info(schema)]
     for name, _ in _STEP.findall(path):
         kinds = [part for kind in kinds for part in _parts_of(kind, name)]
@@ -218,7 +221,7 @@ def _kinds_at(schema: Any, path: str) -> list[Any]:
 
 
 def _parts_of(kind: Any, name: str) -> list[Any]:
-    """The types of a member, or without a name of an element, of a type."""
+    """The types of a member of a type, or of its elements if `name` is empty."""
     each = getattr(kind, "types", (kind,))
     if not name:
         return [part.item_type for part in each if hasattr(part, "item_type")]

@@ -1,4 +1,4 @@
-"""Routes of collections that differ from those of boards: lists of a query, and what is known of queries."""
+"""Routes of collections that differ from those of boards: lists for queries, and the state of queries."""
 
 import functools
 import io
@@ -46,16 +46,18 @@ from .request import COLLECTIONS, AnswerIn, Call, File, Parts, check_path, limit
 from .state_route import describe_guard
 from .watch_routes import MOST_SILENCED, ClientLabelOut, LabelOut, labelled, progress
 
-PLACES_SHOWN = 20  # of the engine's order, or as many as lists have
+PLACES_SHOWN = 20  # places of the engine's order in the state, at least; more if lists are longer
 _QUERIES_WATCHED = 50
 _SURGES_WATCHED = 50
-MOST_QUERIES = 1_000  # of an answer
+MOST_QUERIES = 1_000  # per answer
 _NOT_OF_COLLECTIONS = ("collection", *OF_ITEMS)
 
 
 class QueryPastIn(AnswerIn, kw_only=True):
-    """A list shown in the past for a query, and what was clicked; `candidates`: what it was chosen from, in the
-    engine's order, by default the items themselves."""
+    """A list shown in the past for a query, and its clicks.
+
+    `candidates`: what it was chosen from, in the engine's order; default: the items themselves.
+    """
 
     query: str
     items: list[str]
@@ -79,7 +81,7 @@ class CollectionIn(
         **COLLECTION_HINTS,
     )
 ):
-    """Settings of a collection; of one that is there, what is left out stays, and `fold` and `keep_queries` must."""
+    """Settings of a collection; omitted ones stay, and `fold` and `keep_queries` of an existing one cannot change."""
 
     def changes(self) -> dict[str, Any]:
         """The settings that are given."""
@@ -101,7 +103,10 @@ class CollectionOut(
         **COLLECTION_HINTS,
     )
 ):
-    """A collection. `queries`, `pairs`, `items`: how many queries it remembers, items in them, and names of items."""
+    """A collection.
+
+    `queries`, `pairs`, `items`: the queries in memory, pairs of query and item, and names of items.
+    """
 
     queries: int
     pairs: int
@@ -115,7 +120,7 @@ class CollectionOut(
 
     @classmethod
     def shown(cls, board: BoardOut) -> "CollectionOut | None":
-        """A collection by what a board shows; None if it is a board with items of its own."""
+        """Convert the summary of a board; None for a board with items of its own."""
         if board.collection is None:
             return None
         names = [name for name in cls.__struct_fields__ if name != "collection"]
@@ -124,7 +129,7 @@ class CollectionOut(
 
 
 class CollectionsOut(Schema):
-    """Collections that the key may see, by name; the other members as for boards."""
+    """The collections that the key may see, by name; the other members as for boards."""
 
     collections: list[CollectionOut]
     parked: list[ParkedOut]
@@ -133,23 +138,23 @@ class CollectionsOut(Schema):
 
 
 class QueryIn(Schema):
-    """A query, as it was asked for, or by the id that `state` shows."""
+    """A query, by its text or by the id that `state` shows."""
 
     query: str | UnsetType = UNSET
     id: str | UnsetType = UNSET
 
 
 class QueryForgottenOut(Schema):
-    """Whether anything was known of a query, and in how many events of the log it was."""
+    """Whether the query was known, and the number of log events that mentioned it."""
 
     known: bool
     events: int
 
 
 class PlaceOut(Schema):
-    """A place of the engine's order, from 1: how often an item that was found there was looked at, and clicked.
+    """A place of the engine's order, from 1: looks at, and clicks on, items that were found there.
 
-    `mean`: what items attract there before anybody has looked at them.
+    `mean`: the prior attraction of items there.
     """
 
     place: int
@@ -159,11 +164,11 @@ class PlaceOut(Schema):
 
 
 class CollectionStateOut(Schema):
-    """A collection, the engine's first places, its busiest queries, and who is left out.
+    """A collection, the engine's first places, its busiest queries, and the silenced senders.
 
-    `strength`: how many looks at an item its place counts for; `score`: how much a standard deviation of the engine's
-    score moves the logit of what an item attracts; `attention`: the chance that each place of a list is looked at.
-    `alarms`: items of queries that were suddenly clicked far more, those of the latest 512 that are remembered.
+    `strength`: how many looks at an item the prior of its place counts for; `score`: by how much a standard deviation
+    of the engine's score moves the logit of an item's attraction; `attention`: the chance that each place of a list
+    is looked at. `alarms`: items of queries with a sudden surge of clicks, among the latest 512 surges in memory.
     """
 
     collection: CollectionOut
@@ -178,7 +183,7 @@ class CollectionStateOut(Schema):
 
 
 class CollectionWatchOut(CollectionStateOut):
-    """A collection as a page shows it: as `state` has it, with members as for a board.
+    """A collection as its page shows it: `state`, with members as for a board.
 
     `alarms`: of the latest 50 surges.
     """
@@ -195,7 +200,7 @@ class CollectionWatchOut(CollectionStateOut):
 
 
 async def list_collections(call: Call) -> Parts[CollectionsOut]:
-    """Collections by name, at most `limit`, those after a name."""
+    """At most `limit` collections by name, after a given name."""
     return await list_by_name(call, COLLECTIONS, CollectionOut.shown)
 
 
@@ -206,7 +211,7 @@ def _out(session: BoardSession) -> CollectionOut:
 
 
 async def put_collection(call: Call, body: CollectionIn) -> CollectionOut:
-    """Make a collection, or change the settings of one that is there."""
+    """Create a collection, or change the settings of an existing one."""
     worker, changes = call.worker, body.changes()
     check_name(call.board)
     if not worker.cache.knows_board(call.board):
@@ -223,12 +228,12 @@ async def put_collection(call: Call, body: CollectionIn) -> CollectionOut:
 
 
 async def get_collection(call: Call) -> CollectionOut:
-    """A collection's settings and counts."""
+    """The settings and counts of a collection."""
     return _out(call.worker.find_board(call.board))
 
 
 async def rank_query(call: Call, body: QueryRankIn) -> RankOut:
-    """The engine's candidates as far as clicks say otherwise, and an id to answer with."""
+    """Re-rank the engine's candidates by clicks; returns the list with an id to answer it."""
     session = call.worker.find_board(call.board)
     if body.theirs is not None:
         check_theirs(session, body.theirs, body.client)
@@ -236,7 +241,7 @@ async def rank_query(call: Call, body: QueryRankIn) -> RankOut:
 
 
 async def take_past(call: Call, body: QueryHistoryIn) -> HistoryOut:
-    """Start from past clicks, oldest first."""
+    """Learn from past clicks, oldest first."""
     session = call.worker.find_board(call.board)
     return await take_history(call, session, body, functools.partial(_past, session))
 
@@ -250,7 +255,7 @@ def _past(session: BoardSession, row: QueryPastIn) -> events.Past:
 
 
 async def read_state(call: Call) -> CollectionStateOut:
-    """What is known of the engine's places, and of the queries with the most visits, at most `limit`."""
+    """What is known of the engine's places, and of the `limit` queries with the most visits."""
     session, limit = call.worker.find_board(call.board), limit_of(call.query.get("limit"), MOST_QUERIES)
     return CollectionStateOut(**await _state(call.worker, session, limit, MOST_SURGES))
 
@@ -258,7 +263,7 @@ async def read_state(call: Call) -> CollectionStateOut:
 async def _state(
     worker: Worker, session: BoardSession, busiest: int, surges: int, silenced: int | None = None
 ) -> dict[str, Any]:
-    """What is known of a collection, with so many queries, surges, and senders who are not heard."""
+    """The state of a collection with at most so many queries, surges and silenced senders."""
     queries = await worker.look_at_copy(session, lambda board: copy_busiest(board, busiest), list_queries)
     state = state_of(session.board)
     mean, score = state.learner.prior.mean, state.learner.prior.score
@@ -278,7 +283,7 @@ async def _state(
 
 
 async def watch_collection(call: Call) -> CollectionWatchOut:
-    """What a page of a collection shows, small at any number of queries."""
+    """A summary of a collection for its page, small at any number of queries."""
     session = call.worker.find_board(call.board)
     state = await _state(call.worker, session, _QUERIES_WATCHED, _SURGES_WATCHED, MOST_SILENCED)
     state |= progress(call.worker, session) | labelled(session.board)
@@ -296,7 +301,7 @@ def _query_of(session: BoardSession, body: QueryIn) -> int:
 
 
 async def read_query(call: Call, body: QueryIn) -> QueryPage:
-    """What is known of one query and its items. It is asked for in a body, not in an address that logs may keep."""
+    """What is known of one query and its items. The query is in the body, since logs may keep addresses."""
     session = call.worker.find_board(call.board)
     query = _query_of(session, body)
     return await call.worker.look_at_copy(session, lambda board: copy_query(board, query), known_query)
@@ -309,7 +314,7 @@ async def forget_query(call: Call, body: QueryIn) -> QueryForgottenOut:
 
 
 async def judgments(call: Call) -> File:
-    """What clicks say of every document that was looked at: CSV, or TREC qrels."""
+    """Relevance judgments from clicks for every looked-at document, as CSV or TREC qrels."""
     session, form = call.worker.find_board(call.board), call.query.get("format", FORMATS[0])
     if form not in FORMATS:
         raise Refused(422, f"format must be one of {', '.join(FORMATS)}, not {form!r:.80}")
@@ -327,5 +332,5 @@ async def judgments(call: Call) -> File:
 
 
 def detail_collection(call: Call, body: CollectionIn) -> str:
-    """What a collection is to be."""
+    """The settings that a request gives to a collection."""
     return msgspec.json.encode(body.changes()).decode()

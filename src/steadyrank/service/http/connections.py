@@ -1,7 +1,7 @@
-"""Connections that cannot cost much: how long a request's head is, how long it takes, and how many there are.
+"""Connections with limits on the size of a request's head, on its duration, and on the number of connections.
 
-uvicorn's protocol bounds none of these. It joins the parts of an address one by one, which takes time that is
-quadratic in its length, and waits for the end of a request for ever; so both are bounded before it sees more.
+uvicorn's protocol limits none of these. It joins the parts of a URL one by one, which takes time quadratic in its
+length, and waits for the end of a request for ever; so both are limited before it sees more.
 """
 
 import asyncio
@@ -23,67 +23,68 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from .limits import Limits
 
 log = logging.getLogger("steadyrank.service")
-ANSWER = "steadyrank.answer"  # an extension of ASGI: `send_whole` of a request
-_SLICE = 8_192  # bytes parsed at a time: more of a head than is allowed is never held
-_HEADERS = 100  # of a request: each costs some 150 bytes beside its own
-_PIPELINED = 1  # requests that wait for an answer before them on a connection
-_SMALL, _SHORT = 8_192, 2_048  # bytes of the body, and of address and headers, of a request that may be taken over
-_MOST_HEADS = 2_000  # that are kept
+ANSWER = "steadyrank.answer"  # ASGI extension: `send_whole` of a request
+_SLICE = 8_192  # bytes parsed at a time, so that an oversized head is never buffered
+_HEADERS = 100  # per request; each costs about 150 bytes besides its content
+_PIPELINED = 1  # queued requests per connection behind the one being answered
+_SMALL, _SHORT = 8_192, 2_048  # maximal bytes of body, and of URL with headers, on the fast path
+_MOST_HEADS = 2_000  # cached heads
 _LARGE_PART = 65_536  # bytes
 Headers: TypeAlias = list[tuple[bytes, bytes]]
-_SPARE_FILES = 128  # for the store, for bodies on the disk, and for what else is open
+_SPARE_FILES = 128  # reserved for the store, for spooled bodies, and for other open files
 
-GREETING = b"steadyrank link 1\r\n\r\n"  # of a worker; the last lines end it for those who take it for HTTP
+# first bytes of another worker's link; the final lines end it for servers that take it for HTTP
+GREETING = b"steadyrank link 1\r\n\r\n"
 
 
 class Sink(Protocol):
-    """What a request is answered by."""
+    """Where the answer to a request goes."""
 
     def send(self, code: int, lines: bytes, content: bytes) -> None:
-        """The answer. `lines`: its own headers, without the length of the content."""
+        """Send the answer. `lines`: its own headers, without content-length."""
 
     def leave(self) -> None:
-        """Leave the request to others after all."""
+        """Decline the request, so that the normal route handles it after all."""
 
 
-# answers a request with this body; False if it leaves that to others
+# answers a request with this body; returns False if the normal route should handle it
 Take: TypeAlias = Callable[[Sink, bytes], bool]
 
 
 class Shortcut(Protocol):
-    """What takes requests over that are in memory as a whole, before an application is asked."""
+    """Handles a request that is completely in memory, bypassing the ASGI application."""
 
     def find(self, target: bytes, headers: Headers) -> Take | None:
-        """What may take over a request; None if nothing does."""
+        """Return a handler for a request; None if there is none."""
 
     def link(self, transport: Any) -> "Link | None":
-        """What goes on with a connection of another worker; None if there are no others."""
+        """Return a handler for a connection of another worker; None if there are no other workers."""
 
 
 class Link(Protocol):
-    """The end of a connection of another worker."""
+    """The answering end of another worker's connection."""
 
     def received(self, data: bytes) -> None:
-        """More of what it asks."""
+        """Handle received data."""
 
     def pause(self) -> None:
-        """It takes nothing at the moment."""
+        """The other end does not accept data."""
 
     def resume(self) -> None:
-        """It goes on."""
+        """The other end accepts data again."""
 
     def lost(self) -> None:
-        """The connection is gone."""
+        """The connection is lost."""
 
     def end(self) -> None:
-        """End once all is answered."""
+        """Close once all requests are answered."""
 
 
 class Connections:
-    """All connections of a server: of those that wait for their clients, the oldest make room for a new one.
+    """All connections of a server; when there are too many, those idle for longest are closed.
 
-    Who keeps a connection open sends the same heads again and again. So those of requests that the `shortcut` takes
-    over are kept: what is the same to the byte is not parsed again.
+    A persistent client sends the same heads again and again. So heads of requests on the fast path are cached: an
+    identical one is not parsed again.
     """
 
     def __init__(self, limits: Limits, shortcut: Shortcut | None = None) -> None:
@@ -91,20 +92,20 @@ class Connections:
         self.heads: dict[bytes, Head] = {}
         self.all: set[Connection] = set()
         self._by_address: dict[str, set[Connection]] = {}
-        self._usual: tuple[Any, bytes] = (None, b"")  # headers of all answers, and these as lines
+        self._usual: tuple[Any, bytes] = (None, b"")  # the common headers of all answers, and the same encoded
 
     def usual_lines(self, headers: Headers) -> bytes:
-        """The headers of all answers, which are others once a second, as lines."""
+        """The common headers of all answers, encoded; they change once a second."""
         if self._usual[0] is not headers:
             self._usual = headers, b"".join([b"%b: %b\r\n" % header for header in headers])
         return self._usual[1]
 
     def protocol(self, **options: Any) -> "Connection":
-        """What uvicorn calls for each connection."""
+        """Create a connection; called by uvicorn."""
         return Connection(self, **options)
 
     def enter(self, new: "Connection") -> bool:
-        """Take a connection in; False if there is no room for it."""
+        """Register a connection; returns False if there is no room for it."""
         near, room = self._by_address.get(new.address, set()), True
         if len(near) >= self.limits.address_connections:
             room = self._make_room(near)
@@ -116,7 +117,7 @@ class Connections:
         return room
 
     def keep_head(self, data: bytes, head: "Head") -> None:
-        """Keep the head of a request that came as a whole, and was taken over."""
+        """Cache the head of a complete request that was handled on the fast path."""
         size = data.find(b"\r\n\r\n") + 4
         if len(data) == size + head.size:
             if len(self.heads) >= _MOST_HEADS:
@@ -125,14 +126,14 @@ class Connections:
 
     @staticmethod
     def _make_room(found: "set[Connection]") -> bool:
-        """End those that have waited longest, a sixteenth at once: looking for one at a time would take long."""
+        """Close the connections that have been idle for longest, a sixteenth at a time, since sorting takes long."""
         waiting = sorted((one for one in found if one.waits), key=lambda one: one.since)
         for one in waiting[: max(len(found) // 16, 1)]:
             one.end()
         return bool(waiting)
 
     def leave(self, one: "Connection") -> None:
-        """A connection is over."""
+        """Remove a closed connection."""
         self.all.discard(one)
         near = self._by_address.get(one.address)
         if near is not None:
@@ -141,13 +142,13 @@ class Connections:
                 del self._by_address[one.address]
 
     def sweep(self, now: float) -> None:
-        """End connections whose time is over; to be called now and then."""
+        """Close connections that have timed out; call it regularly."""
         for one in list(self.all):
             one.look(now)
 
 
 class Head(NamedTuple):
-    """What the head of a request says that may be taken over."""
+    """The parsed head of a request on the fast path."""
 
     take: Take
     target: bytes
@@ -156,14 +157,14 @@ class Head(NamedTuple):
     keep_alive: bool
 
     def request(self, body: bytes) -> bytes:
-        """A request with this head."""
+        """Rebuild a request with this head."""
         lines = [b"POST %b HTTP/1.1" % self.target, *(b"%b: %b" % header for header in self.headers)]
         lines += [] if self.keep_alive else [b"connection: close"]
         return b"\r\n".join(lines) + b"\r\n\r\n" + body
 
 
 class Reply:
-    """A request that was taken over, to be answered once; it stands where uvicorn has its cycle."""
+    """A request on the fast path, to be answered once; takes the place of uvicorn's request cycle."""
 
     __slots__ = (
         "_body",
@@ -174,53 +175,53 @@ class Reply:
         "response_complete",
         "response_started",
     )
-    message_event = asyncio.Event()  # which uvicorn sets when the client is gone: nobody waits for it
+    message_event = asyncio.Event()  # set by uvicorn when the client disconnects; nobody waits for it
 
     def __init__(self, connection: "Connection", head: Head, body: bytes) -> None:
         self._connection, self._head, self._body, self.keep_alive = connection, head, body, head.keep_alive
         self.response_started = self.response_complete = self.disconnected = False
 
     def send(self, code: int, lines: bytes, content: bytes) -> None:
-        """The answer. `lines`: its own headers, without the length of the content."""
+        """Send the answer. `lines`: its own headers, without content-length."""
         self.response_started = self.response_complete = True
         if not self.disconnected:
             self._connection.write_answer(code, lines, content, self.keep_alive)
             self._connection.on_response_complete()
 
     def leave(self) -> None:
-        """Leave the request to the application after all."""
+        """Let the application handle the request after all."""
         if self.disconnected:
             self.response_complete = True
         elif self._connection.is_latest(self):
             self.response_complete = True
             self._connection.begin_again(self._head.request(self._body))
-        else:  # the client did not wait for the answer, and has sent another request
+        else:  # the client sent another request without waiting for the answer
             self.send(503, b"content-type: application/json\r\nretry-after: 1\r\n", _MOVED)
 
 
 class Connection(HttpToolsProtocol):
-    """uvicorn's protocol within limits; what it makes for a request, it makes only where nobody takes it over."""
+    """uvicorn's protocol with limits, creating its objects only for requests that are not on the fast path."""
 
     def __init__(self, others: Connections, **options: Any) -> None:
         super().__init__(**options)
         self._others, self._limits = others, others.limits
         self.address = ""
-        self.waits, self.since = True, time.monotonic()  # for its client, from when on
-        self._head = 0  # bytes of a head that is not complete
-        self._named = 0  # bytes of its address and headers that were parsed
-        self._between = True  # before the first byte of a request
-        self._reading = False  # a request has begun and is not complete
+        self.waits, self.since = True, time.monotonic()  # for its client; since when
+        self._head = 0  # bytes of an incomplete head
+        self._named = 0  # parsed bytes of its URL and headers
+        self._between = True  # no byte of the next request has come
+        self._reading = False  # a request has begun and is incomplete
         self._deadline: float | None = None
-        self._stuck: float | None = None  # since when the client takes nothing of an answer
+        self._stuck: float | None = None  # since when the client has not accepted data
         self._refusal: HTTPStatus | None = None
-        self._taking: Head | None = None  # of a request that may be taken over
-        self._whole = b""  # as much as there is of its body
-        self._taken: Head | None = None  # of one that was
-        self._taking_over = True  # whether any may be
-        self._link: Link | None = None  # what goes on with it, if another worker has made it
+        self._taking: Head | None = None  # of a request that may take the fast path
+        self._whole = b""  # its body so far
+        self._taken: Head | None = None  # of a request that took the fast path
+        self._taking_over = True  # whether the fast path is enabled
+        self._link: Link | None = None  # set if another worker has opened the connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take it in, or end it at once."""
+        """Register the connection, or close it if there are too many."""
         super().connection_made(transport)
         self.address = network(self.client[0] if self.client else "")
         self._deadline = self.since + self._limits.first_byte_seconds
@@ -228,7 +229,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it; what is still parsed or queued of it, too."""
+        """Unregister the connection, and drop what is queued."""
         self._others.leave(self)
         self.pipeline.clear()
         if self._link is not None:
@@ -236,7 +237,7 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse a part at a time, as long as it is within the limits."""
+        """Parse data in slices while it is within the limits."""
         if self._link is not None:
             self._go_on_with_link(data)
             return
@@ -255,7 +256,7 @@ class Connection(HttpToolsProtocol):
             self._head += len(part)
             try:
                 self.parser.feed_data(part)
-            except httptools.HttpParserUpgrade:  # not taken up; nothing more is parsed
+            except httptools.HttpParserUpgrade:  # upgrades are not supported; nothing more is parsed
                 if self.cycle is not None:
                     self.cycle.keep_alive = False
                 return
@@ -268,7 +269,7 @@ class Connection(HttpToolsProtocol):
             self._others.keep_head(data, self._taken)
 
     def on_message_begin(self) -> None:
-        """A request begins, maybe in the middle of what was received."""
+        """A request begins, possibly in the middle of the received data."""
         self.url, self.headers, self.expect_100_continue = b"", [], False
         self._named = 0
         if not self._reading:
@@ -276,20 +277,20 @@ class Connection(HttpToolsProtocol):
             self._deadline = time.monotonic() + self._limits.request_seconds
 
     def on_url(self, url: bytes) -> None:
-        """A part of the address."""
+        """A part of the URL was parsed."""
         self.url += url
         if len(self.url) > self._limits.url_bytes:
             self._stop(HTTPStatus.REQUEST_URI_TOO_LONG)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header."""
+        """A header was parsed."""
         self._named += len(name) + len(value)
         if len(self.headers) >= _HEADERS or self._named > self._limits.head_bytes:
             self._stop(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """The body begins, if there is one."""
+        """The headers are complete; a body may follow."""
         self._head = 0
         if len(self.pipeline) >= _PIPELINED:
             self._stop(HTTPStatus.TOO_MANY_REQUESTS)
@@ -299,7 +300,7 @@ class Connection(HttpToolsProtocol):
             self._begin_cycle()
 
     def _to_be_taken(self) -> Head | None:
-        """The head that was parsed, if the request is a small one that may be taken over; else None."""
+        """The parsed head if the request may take the fast path; None otherwise."""
         parser, shortcut = self.parser, self._others.shortcut
         if shortcut is None or not self._taking_over or not self._is_free():
             return None
@@ -320,11 +321,11 @@ class Connection(HttpToolsProtocol):
         return None if take is None else Head(take, self.url, self.headers, int(size), keep_alive)
 
     def _is_free(self) -> bool:
-        """Whether no request before waits for its answer, or its client for the answer to be taken."""
+        """Whether no earlier request is being answered, and the client accepts data."""
         return (self.cycle is None or self.cycle.response_complete) and not self.flow.write_paused
 
     def _take_known(self, data: bytes) -> bool:
-        """Take over a request that is there as a whole, if its head came before; whether it was."""
+        """Handle a complete request with a cached head on the fast path. Returns whether it did."""
         size = data.find(b"\r\n\r\n") + 4
         head = self._others.heads.get(data[:size])
         if head is None or len(data) != size + head.size or not self._is_free() or self.transport.is_closing():
@@ -333,7 +334,7 @@ class Connection(HttpToolsProtocol):
         return self._take(head, data[size:])
 
     def _take(self, head: Head, body: bytes) -> bool:
-        """Have a request answered, whose body is there; False if that is left to others."""
+        """Handle a request with its body on the fast path. Returns False if the normal route should handle it."""
         before, reply = self.cycle, Reply(self, head, body)
         self.cycle = reply  # type: ignore[assignment]
         taken = head.take(reply, body)
@@ -342,17 +343,17 @@ class Connection(HttpToolsProtocol):
         return taken
 
     def is_latest(self, reply: Reply) -> bool:
-        """Whether nothing came after the request that this answers."""
+        """Return whether no request came after the one of this reply."""
         return self.cycle is reply and not self._reading  # type: ignore[comparison-overlap]
 
     def begin_again(self, request: bytes) -> None:
-        """Have the application deal with a request that was taken over."""
+        """Let the application handle a request from the fast path."""
         self._taking_over = False
         self.parser.feed_data(request)
         self._taking_over = True
 
     def _is_greeted(self, data: bytes) -> bool:
-        """Whether another worker has made this connection, or who can say what one says."""
+        """Open a link if the data is the greeting of a worker, or imitates one. Returns whether it did."""
         if self.cycle is not None or not data.startswith(GREETING) or self._others.shortcut is None:
             return False
         self._link = self._others.shortcut.link(self.transport)
@@ -362,8 +363,10 @@ class Connection(HttpToolsProtocol):
         return True
 
     def _go_on_with_link(self, data: bytes) -> None:
-        """More of what is asked by a link. Like any connection it ends when nothing has come for a while, and makes
-        room where there are too many; what was not answered then is asked over HTTP.
+        """Pass data on to the link.
+
+        Like any connection, a link is closed when it is idle for too long or when there are too many connections;
+        what was not answered then is sent again over HTTP.
         """
         assert self._link is not None
         self._between = self.waits = True
@@ -372,14 +375,14 @@ class Connection(HttpToolsProtocol):
         self._link.received(data)
 
     def shutdown(self) -> None:
-        """The server ends: once what was asked for is answered, this does."""
+        """The server stops: close once all requests are answered."""
         if self._link is None:
             super().shutdown()
         else:
             self._link.end()
 
     def _begin_cycle(self) -> None:
-        """Have uvicorn deal with the request whose head is there."""
+        """Let uvicorn handle the request whose head was parsed."""
         url, headers = self.url, self.headers
         super().on_message_begin()
         self.url = url
@@ -391,7 +394,7 @@ class Connection(HttpToolsProtocol):
             self.scope["extensions"] = {ANSWER: at_once}
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body."""
+        """A part of the body was parsed."""
         self._head = 0
         if self._taking is None:
             super().on_body(body)
@@ -399,7 +402,7 @@ class Connection(HttpToolsProtocol):
             self._whole += body
 
     def on_message_complete(self) -> None:
-        """The request is there: from here on it is the server that takes its time."""
+        """The request is complete; no timeout applies while the server answers."""
         self._head, self._reading, self._deadline = 0, False, None
         head, body = self._taking, self._whole
         if head is not None:
@@ -413,7 +416,7 @@ class Connection(HttpToolsProtocol):
         self._rest()
 
     def write_answer(self, code: int, lines: bytes, content: bytes, keep_alive: bool) -> None:
-        """Write a whole answer at once, if the client is there."""
+        """Write a whole answer at once, if the connection is open."""
         if self.transport.is_closing():
             return
         usual = self._others.usual_lines(self.server_state.default_headers)
@@ -424,7 +427,10 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def on_response_complete(self) -> None:
-        """The answer is sent. uvicorn's own begins a timer each time: here `look` ends what waits for too long."""
+        """The answer was sent.
+
+        Unlike uvicorn's method, this starts no timer: `look` closes what waits for too long.
+        """
         self.server_state.total_requests += 1
         if not self.transport.is_closing():
             self.flow.resume_reading()
@@ -433,30 +439,30 @@ class Connection(HttpToolsProtocol):
         self._rest()
 
     def _rest(self) -> None:
-        """Between two requests the connection waits for its client."""
+        """Mark the connection as idle if it is between two requests."""
         if not self._reading and not self.pipeline and self.cycle.response_complete:
             self._between = self.waits = True
             self.since = time.monotonic()
             self._deadline = self.since + self.timeout_keep_alive
 
     def pause_writing(self) -> None:
-        """The client takes nothing at the moment."""
+        """The client does not accept data."""
         self._stuck = time.monotonic()
         if self._link is not None:
             self._link.pause()
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """The client goes on."""
+        """The client accepts data again."""
         self._stuck = None
         if self._link is not None:
             self._link.resume()
         super().resume_writing()
 
     def look(self, now: float) -> None:
-        """End it if its time is over."""
+        """Close the connection if it has timed out."""
         if self.transport.is_closing():
-            self.transport.abort()  # it was told, and takes nothing
+            self.transport.abort()  # closing already, but the client does not accept the rest
         elif self._stuck is not None and now > self._stuck + self._limits.request_seconds:
             self.transport.abort()
         elif self._deadline is not None and now > self._deadline:
@@ -466,17 +472,17 @@ class Connection(HttpToolsProtocol):
                 self._refuse(HTTPStatus.REQUEST_TIMEOUT)
 
     def end(self) -> None:
-        """Close it: there are too many."""
+        """Close the connection, since there are too many."""
         self._others.leave(self)
         self.transport.abort()
 
     def _stop(self, status: HTTPStatus) -> None:
-        """End parsing from inside of it."""
+        """Abort parsing from within a callback."""
         self._refusal = status
         raise ValueError(status.phrase)
 
     def _refuse(self, status: HTTPStatus) -> None:
-        """Say why, unless an answer is on its way, and close."""
+        """Send an error, unless an answer has begun, and close."""
         if self.transport.is_closing():
             return
         busy = self.cycle is not None and not self.cycle.response_complete and self.cycle.response_started
@@ -489,10 +495,10 @@ class Connection(HttpToolsProtocol):
 
 
 def send_whole(connection: Connection, cycle: RequestResponseCycle, code: int, lines: bytes, content: bytes) -> bool:
-    """Send the whole answer to a request in one write; False if that has to wait, and nothing was sent.
+    """Send the whole answer to a request in one write. Returns False, with nothing sent, if that would block.
 
-    `lines`: headers of its own, without the length of the content. By ASGI's messages an answer takes two writes, and
-    twice the time.
+    `lines`: its own headers, without content-length. With ASGI messages an answer takes two writes, and twice the
+    time.
     """
     if cycle.flow.write_paused or cycle.disconnected or cycle.response_started:
         return False
@@ -504,7 +510,7 @@ def send_whole(connection: Connection, cycle: RequestResponseCycle, code: int, l
 
 
 def _status_of(error: httptools.HttpParserError) -> HTTPStatus:
-    """What who sent a request is told that could not be parsed, or was parsed and made a part of ours fail."""
+    """The status for a request that could not be parsed, or that made one of our callbacks fail."""
     cause = error.__context__
     if cause is None or isinstance(cause, httptools.HttpParserError | UnicodeDecodeError):
         return HTTPStatus.BAD_REQUEST
@@ -525,7 +531,7 @@ _MESSAGES = {
 
 
 def network(address: str) -> str:
-    """What counts as one address: an IPv6 client has 64 bits of them to itself."""
+    """The unit for counting connections: an IPv4 address, or an IPv6 network of 64 bits, which one client may own."""
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -538,10 +544,10 @@ def network(address: str) -> str:
 
 
 def return_memory() -> None:
-    """Have what is received in large parts given back to the system when it is freed, where malloc is glibc's.
+    """Make glibc's malloc return large freed buffers to the system.
 
-    By itself it takes such parts from among small ones once some were freed, and holes are left between these: 57 to
-    83 KiB a connection were measured where 28 are used. mallopt(3): -3 is M_MMAP_THRESHOLD, -1 M_TRIM_THRESHOLD.
+    By default, after some were freed, it places such buffers among small ones, which leaves holes: 57 to 84 KiB were
+    measured per connection where 28 are in use. mallopt(3): -3 is M_MMAP_THRESHOLD, -1 M_TRIM_THRESHOLD.
     """
     with contextlib.suppress(OSError, AttributeError):
         malloc = ctypes.CDLL(None)
@@ -550,7 +556,7 @@ def return_memory() -> None:
 
 
 def allow_files(limits: Limits) -> Limits:
-    """Let this process open as many files as the limits need, or make them as small as it may."""
+    """Raise this process's limit of open files as needed, or else lower the limit of connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = limits.connections + _SPARE_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:

@@ -1,8 +1,8 @@
-"""Lists and answers without a task of their own: from a whole request in memory to its answer, in one call.
+"""Fast path for lists and answers: from a complete request in memory to its answer in one call, without a task.
 
-Two routes are asked all the time, and what other routes need around them would take most of their time. What is
-unusual about a request in any way is left to `app`, which says what is wrong with it: a board that is not in memory,
-a body that does not fit, a key that does not open. Until then nothing was changed.
+These two routes get almost all requests, and the general machinery around routes would take most of their time. For
+anything unusual (a board not in memory, an invalid body, a key without the right) the request falls back to `app`,
+which gives the error message; nothing has been changed by then.
 """
 
 import asyncio
@@ -26,17 +26,17 @@ from .forwarding import OWNER, is_passed_on
 from .links import AskedLink
 from .rank_routes import FeedbackIn, QueryRankIn, RankIn, answer_now, list_now, may_pass, outcome_of
 
-# what is asked of which kind of board, and the names of the routes
+# by kind of board and operation, the names of the routes
 _ROUTES = {
     f"{kind}s/{verb}": f"POST /v1/{kind}s/{{{kind}}}/{verb}"
     for kind in ("board", "collection")
     for verb in ("rank", "feedback")
 }
-_WRONG = msgspec.MsgspecError, UnicodeDecodeError, RecursionError  # what a body that does not fit may raise
+_WRONG = msgspec.MsgspecError, UnicodeDecodeError, RecursionError  # what an invalid body may raise
 _LISTS, _ANSWERS = lines_of({}), lines_of(ANY_ORIGIN)
-_STUCK = 0.3  # seconds until an owner that gives no list is asked as `app` does, which looks for other ways
-_LONG = 600.0  # the same for answers: they wait for the disk
-_MOST_KEPT, _LONGEST_KEPT = 4_000, 2_048  # of what other workers ask for, and bytes of each
+_STUCK = 0.3  # seconds to wait for an owner's list before falling back to `app`, which has other ways
+_LONG = 600.0  # the same for answers, which wait for the disk
+_MOST_KEPT, _LONGEST_KEPT = 4_000, 2_048  # cached requests of other workers, and bytes of each
 _rank_in: dict[str, Callable[[bytes], RankIn | QueryRankIn]] = {
     "boards/rank": msgspec.json.Decoder(RankIn).decode,
     "collections/rank": msgspec.json.Decoder(QueryRankIn).decode,
@@ -58,15 +58,15 @@ class _Asked(NamedTuple):
 
 
 class Direct:
-    """Takes requests over from connections, of clients and of other workers; used in the event loop's thread."""
+    """Handles requests of clients and of other workers on the fast path; used in the event loop's thread only."""
 
     def __init__(self, service: Service) -> None:
         self._worker, self._auth, self._metrics = service.worker, service.auth, service.metrics
         self._links, self._most = service.links, service.limits.body_bytes
-        self._linked: dict[bytes, Take] = {}  # by what another worker asks for
+        self._linked: dict[bytes, Take] = {}  # by the encoded request of another worker
 
     def find(self, target: bytes, headers: list[tuple[bytes, bytes]]) -> Take | None:
-        """What may take over a request; None if that is left to others in any case."""
+        """Return a handler for a request; None if it must take the normal route."""
         parts = target.decode("latin-1").split("/")
         if len(parts) != 5 or parts[:2] != ["", "v1"] or "%" in parts[3] or not parts[3].isascii():
             return None
@@ -80,11 +80,11 @@ class Direct:
         return functools.partial(self._take_or_pass_on, asked, msgspec.msgpack.encode(asked))
 
     def link(self, transport: Any) -> AskedLink | None:
-        """What goes on with a connection of another worker; None if there are no others."""
+        """Return a handler for a connection of another worker; None if there are no other workers."""
         return None if self._links is None else AskedLink(transport, self._find_linked)
 
     def _find_linked(self, what: bytes) -> Take | None:
-        """What may take over what another worker asks for."""
+        """Return a handler for a request of another worker."""
         take = self._linked.get(what)
         if take is None:
             try:
@@ -101,7 +101,7 @@ class Direct:
         return take
 
     def _take(self, asked: _Asked, reply: Sink, body: bytes) -> bool:
-        """Answer a request, if its board is this worker's, and in memory; a list also if it was this worker's."""
+        """Answer a request if its board is in memory and owned by this worker. Lists also come from replicas."""
         worker = self._worker
         if not worker.ready or worker.log_writer.outdated or len(body) > self._most:
             return False
@@ -117,7 +117,7 @@ class Direct:
         return self._feedback(asked, session, reply, body)
 
     def _take_or_pass_on(self, asked: _Asked, what: bytes, reply: Sink, body: bytes) -> bool:
-        """The same; or the worker that owns the board answers it. A list may come from a copy of the board."""
+        """Answer a request here, or forward it to the owner of the board. Lists may come from a replica."""
         worker = self._worker
         if not worker.ready or worker.is_served(asked.board) or worker.log_writer.outdated:
             return self._take(asked, reply, body)
@@ -134,23 +134,23 @@ class Direct:
     def _passed_on(
         self, asked: _Asked, reply: Sink, begin: float, address: str, code: int, lines: bytes, content: bytes
     ) -> None:
-        """The owner has answered, or leaves the request to others."""
+        """Pass the owner's answer on, or fall back if it has none."""
         if not code:
             reply.leave()
             return
-        if asked.lists:  # who answers one may be anybody, and need not know where workers are
+        if asked.lists:  # anybody may send an answer, and should not learn the addresses of workers
             lines += b"%b: %b\r\n" % (OWNER, address.encode())
         self._metrics.passed_on["link"] += 1
         self._send(asked, reply, begin, code, lines, content)
 
     def _rank_copy(self, asked: _Asked, copies: Replicas, session: BoardSession, reply: Sink, body: bytes) -> bool:
-        """Give out a list from a copy."""
+        """Make a list from a replica."""
         taken = self._rank(asked, copies, session, reply, body)
         copies.given += taken
         return taken
 
     def _rank(self, asked: _Asked, giver: Worker | Replicas, session: BoardSession, reply: Sink, body: bytes) -> bool:
-        """Give out a list. What a copy refuses may be right at the owner."""
+        """Make a list. What a replica refuses may be valid at the owner, so it falls back."""
         begin, copied = time.perf_counter(), giver is not self._worker
         try:
             wanted = _rank_in[asked.what](body or b"{}")
@@ -174,7 +174,7 @@ class Direct:
         return True
 
     def _feedback(self, asked: _Asked, session: BoardSession, reply: Sink, body: bytes) -> bool:
-        """Take an answer; who sent it hears when it is on the disk."""
+        """Process an answer; the reply is sent once it is on disk."""
         begin, may = time.perf_counter(), functools.partial(self._auth.check, asked.headers)
         try:
             outcome = answer_now(self._worker, session, _feedback_in(body or b"{}"), may)
@@ -194,7 +194,7 @@ class Direct:
     def _answered(
         self, asked: _Asked, session: BoardSession, reply: Sink, begin: float, answer: asyncio.Future[str]
     ) -> None:
-        """An answer that was waited for is learnt from, or was refused."""
+        """Reply to an answer that has been written, or that was refused."""
         failure = Unavailable("the worker ends") if answer.cancelled() else answer.exception()
         if not isinstance(failure, Exception):
             self._send(asked, reply, begin, 200, _ANSWERS, told(answer.result(), session.board.settle))
@@ -215,5 +215,5 @@ class Direct:
 
 @functools.lru_cache(1_000)
 def told(outcome: str, settle: float) -> bytes:
-    """What who answers a list is told."""
+    """The encoded reply to an answer."""
     return encode(outcome_of(outcome, settle))

@@ -1,8 +1,8 @@
-"""Requests for boards that another worker owns: passed on over connections that are kept open.
+"""Forward requests for boards of other workers, over persistent HTTP connections.
 
-What a request says is passed on as it came, headers and all: the owner decides who may do what. Between two workers a
-request goes once: the one it was passed on to answers 421 if it does not own the board, and the first one asks again
-where the board is by then. So while a partition moves, requests for its boards wait for a moment.
+A request is forwarded unchanged, with its headers: the owner authorizes it. It is forwarded only once: a worker that
+gets a forwarded request for a board that it does not own answers 421, and the first worker tries the new owner. So
+requests wait for a moment while the partition of their board moves.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from ..worker.worker import Worker
 from .auth import read_headers
 from .bodies import Bodies, Held
 
-MISDIRECTED = 421  # who gets a request from another worker, and does not own the board
-OWNER = b"steadyrank-owner"  # a header of answers that were passed on: HOST:PORT of who gave them
+MISDIRECTED = 421  # answer to a forwarded request by a worker that does not own the board
+OWNER = b"steadyrank-owner"  # header of forwarded answers: HOST:PORT of the worker that answered
 _HOP = b"x-steadyrank-hop"
 _OF_A_CONNECTION = frozenset(
     (
@@ -40,25 +40,25 @@ _OF_A_CONNECTION = frozenset(
         _HOP,
     )
 )
-PATIENCE = 1.5  # seconds in which a board that moves is waited for
-_AGAIN = 0.05  # seconds between looks for where it is
+PATIENCE = 1.5  # seconds to wait for a board that is moving
+_AGAIN = 0.05  # seconds between attempts to find it
 _CONNECT = 1.0  # seconds
-_LOOK = 0.25  # seconds between looks whether who was asked is alive, and still the owner
-_ANSWER = 600.0  # seconds until who is alive is taken for stuck: a change of learner folds a whole log
-_IDLE = 60.0  # seconds after which a connection is not used again: the other end closes it after 75
-_MOST_READ = 1 << 20  # bytes of an answer that wait to be sent on
+_LOOK = 0.25  # seconds between checks whether the other worker is alive, and still the owner
+_ANSWER = 600.0  # seconds until a live worker counts as stuck: a change of learner replays a whole log
+_IDLE = 60.0  # seconds after which a connection is not reused: the other end closes it after 75
+_MOST_READ = 1 << 20  # bytes of an answer buffered for sending
 _PART = 1 << 18  # bytes of a body sent at a time
 _NOBODY = "the board is moving to another worker: try again"
 T = TypeVar("T")
 
 
 def is_passed_on(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether another worker sent a request."""
+    """Return whether another worker sent a request."""
     return any(name == _HOP for name, _ in headers)
 
 
 class NotReached(Exception):
-    """No worker answered at an address. `sent`: it may have got the request."""
+    """No worker answered at an address. `sent`: it may have received the request."""
 
     def __init__(self, sent: bool) -> None:
         self.sent = sent
@@ -66,17 +66,17 @@ class NotReached(Exception):
 
 
 class Reply:
-    """The answer of another worker, read part by part."""
+    """The answer of another worker, read in parts."""
 
     def __init__(self, connection: "_Connection", code: int, headers: list[tuple[bytes, bytes]]) -> None:
         self._connection, self.code, self.headers = connection, code, headers
 
     async def part(self) -> bytes:
-        """More of the body; empty at its end. Given up if who answers is no longer alive."""
+        """The next part of the body; empty at its end. Raises NotReached if the other worker is dead."""
         return await self._connection.part()
 
     async def body(self) -> bytes:
-        """All of it."""
+        """Read the whole body."""
         parts = []
         while part := await self.part():
             parts.append(part)
@@ -84,7 +84,7 @@ class Reply:
 
 
 class _Connection(asyncio.Protocol):
-    """A connection to another worker, for one request at a time; `alive` says whether that is."""
+    """A connection to another worker, for one request at a time; `alive` tells whether that worker is."""
 
     def __init__(self, done: Callable[["_Connection"], None], alive: Callable[[], bool]) -> None:
         self._done, self._alive = done, alive
@@ -99,47 +99,47 @@ class _Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
 
     def connection_made(self, transport: Any) -> None:
-        """It is there."""
+        """The connection is open."""
         self._transport = transport
 
     def connection_lost(self, error: Exception | None) -> None:
-        """It is gone: whoever waits is told so."""
+        """Tell everybody who waits that the connection is lost."""
         self.closed = True
         if self._head is not None and not self._head.done():
             self._head.set_exception(NotReached(sent=True))
-            self._head.exception()  # who asked may have gone
+            self._head.exception()  # the caller may have gone
         for waiting in (self._more, self._writable):
             if waiting is not None and not waiting.done():
                 waiting.set_result(None)
 
     def pause_writing(self) -> None:
-        """The other end takes nothing at the moment."""
+        """The other end does not accept data."""
         self._writable = asyncio.get_running_loop().create_future()
 
     def resume_writing(self) -> None:
-        """The other end goes on."""
+        """The other end accepts data again."""
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
 
     def data_received(self, data: bytes) -> None:
-        """More of an answer."""
+        """Parse a part of an answer."""
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError:
             self.close()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header."""
+        """A header was parsed."""
         self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """The body begins, if there is one."""
+        """The headers are complete; a body may follow."""
         self._keep = self._parser.should_keep_alive()
         if self._head is not None and not self._head.done():
             self._head.set_result(Reply(self, self._parser.get_status_code(), self._headers))
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body."""
+        """Queue a part of the body."""
         self._parts.append(body)
         self._size += len(body)
         if self._size > _MOST_READ:
@@ -147,7 +147,7 @@ class _Connection(asyncio.Protocol):
         self._wake()
 
     def on_message_complete(self) -> None:
-        """The answer is there."""
+        """The answer is complete."""
         self._complete = True
         self._wake()
 
@@ -156,8 +156,8 @@ class _Connection(asyncio.Protocol):
             self._more.set_result(None)
 
     async def ask(self, head: bytes, body: bytes | Held) -> "asyncio.Future[Reply]":
-        """Send a request; a future of its answer."""
-        if self._transport.is_closing():  # it will be told soon
+        """Send a request; returns a future of its answer."""
+        if self._transport.is_closing():  # `connection_lost` will follow
             raise NotReached(sent=False)
         self._head = asyncio.get_running_loop().create_future()
         self._headers, self._complete = [], False
@@ -174,7 +174,7 @@ class _Connection(asyncio.Protocol):
         return self._head
 
     async def _wait(self, waiting: "asyncio.Future[None]") -> None:
-        """Wait for the other end, as long as it is alive."""
+        """Wait for the other end while it is alive."""
         end = time.monotonic() + _ANSWER
         while not waiting.done():
             await asyncio.wait([waiting], timeout=_LOOK)
@@ -183,7 +183,7 @@ class _Connection(asyncio.Protocol):
                 raise NotReached(sent=True)
 
     async def part(self) -> bytes:
-        """More of the body; empty at its end. A connection that is done with goes back to the others."""
+        """The next part of the body; empty at its end, where the connection becomes idle and reusable."""
         while not self._parts and not self._complete:
             if self.closed:
                 raise NotReached(sent=True)
@@ -201,13 +201,13 @@ class _Connection(asyncio.Protocol):
         return b""
 
     def close(self) -> None:
-        """End it."""
+        """Close the connection."""
         self.closed = True
         self._transport.abort()
 
 
 class Peers:
-    """Connections to other workers, by address; `alive` says of one whether a worker that is alive has it."""
+    """Connections to other workers, by address; `alive` tells whether a live worker has an address."""
 
     def __init__(self, alive: Callable[[str], bool]) -> None:
         self._alive = alive
@@ -222,9 +222,9 @@ class Peers:
         body: bytes | Held = b"",
         still: Callable[[], bool] | None = None,
     ) -> Reply:
-        """The answer of another worker to a request, as soon as it begins.
+        """Send a request to another worker; returns its answer as soon as the headers are there.
 
-        Given up when `still` says no; by itself, when the worker is no longer alive.
+        It is given up when `still` returns False; by default when the worker is no longer alive.
         """
         end = time.monotonic() + _ANSWER
         still = still or (lambda: self._alive(address) and time.monotonic() < end)
@@ -267,14 +267,14 @@ class Peers:
         return made
 
     def close(self) -> None:
-        """End all connections that nobody uses."""
+        """Close all idle connections."""
         for idle in self._idle.values():
             while idle:
                 idle.pop().close()
 
 
 class Elsewhere:
-    """What a request that concerns several boards asks of other workers, in the name of who sent it."""
+    """Sends parts of a request about several boards to other workers, with the headers of its sender."""
 
     def __init__(self, worker: Worker, peers: Peers, headers: list[tuple[bytes, bytes]]) -> None:
         assert worker.ownership is not None
@@ -285,7 +285,7 @@ class Elsewhere:
         return self._ownership.others()
 
     def by_place(self, rows: Sequence[T], board: Callable[[T], str]) -> dict[str | None, list[T]]:
-        """Rows by the address of who owns their boards: None is here, and empty where nobody does."""
+        """Group rows by the address of the owner of their board: None is this worker, and empty means no owner."""
         by_address: dict[str | None, list[T]] = {}
         places: dict[str, str | None] = {}
         for row in rows:
@@ -298,7 +298,7 @@ class Elsewhere:
         return by_address
 
     async def ask(self, address: str, method: str, target: str, body: bytes = b"") -> tuple[int, bytes]:
-        """Code and content of an answer of another worker; `Unavailable` if that is stopped or gone meanwhile."""
+        """Status code and content of another worker's answer. Raises Unavailable if it cannot be reached."""
         if not address or address == self._ownership.address:
             raise Unavailable(_NOBODY)
         try:
@@ -310,7 +310,7 @@ class Elsewhere:
 
 
 class _Request(NamedTuple):
-    """A request that is passed on, as `Forwarder.pass_on` takes it."""
+    """A request to forward; arguments of `Forwarder.pass_on`."""
 
     method: str
     target: bytes
@@ -321,7 +321,7 @@ class _Request(NamedTuple):
 
 
 class Forwarder:
-    """Passes requests on to the workers that own their boards."""
+    """Forwards requests to the workers that own their boards."""
 
     def __init__(self, worker: Worker, bodies: Bodies) -> None:
         self._worker, self._bodies, self.peers = worker, bodies, Peers(self._is_alive)
@@ -331,7 +331,7 @@ class Forwarder:
         return ownership is not None and address in ownership.others()
 
     def elsewhere(self, headers: list[tuple[bytes, bytes]]) -> Elsewhere | None:
-        """How a request asks other workers; None if there are none, or if one of them sent it."""
+        """Return what sends parts of a request to other workers; None if there are none, or one of them sent it."""
         if self._worker.ownership is None or is_passed_on(headers):
             return None
         return Elsewhere(self._worker, self.peers, list(headers))
@@ -348,12 +348,12 @@ class Forwarder:
         patience: float = PATIENCE,
         answer: float = _ANSWER,
     ) -> "int | Receive":
-        """Have the owner of a board answer a request; its code. If that is this worker by now: the body, to be read.
+        """Have the owner of a board answer a request; returns the status code.
 
-        `again`: the request may be sent a second time if it is not known whether it was dealt with. `public`: anybody
-        may have sent it, and need not know where workers are; others are told where the owner is, in a header.
-        `patience`: seconds in which a board that moves is waited for; `answer`: seconds until an owner that does not
-        answer is taken for gone.
+        If this worker has become the owner, it returns the body instead, to be received again. `again`: the request
+        may be repeated if it is unknown whether it was processed. `public`: anybody may have sent it, so the answer
+        does not tell the address of the owner in a header. `patience`: seconds to wait for a board that is moving;
+        `answer`: seconds until an owner that does not answer counts as dead.
         """
         ownership, headers = self._worker.ownership, list(scope["headers"])
         assert ownership is not None
@@ -381,7 +381,7 @@ class Forwarder:
                 await ownership.wait_for_change(_AGAIN)
 
     async def _try(self, address: str, request: _Request, still: Callable[[], bool], send: Send) -> int:
-        """Ask one worker; 421 if it does not own the board, or was not reached."""
+        """Ask one worker; returns 421 if it does not own the board or was not reached."""
         try:
             reply = await self.peers.ask(address, *request[:4], still)
             part = await reply.part()
@@ -404,12 +404,12 @@ class Forwarder:
 
 
 def _is_at(ownership: Ownership, partition: int, address: str, until: float) -> bool:
-    """Whether a partition is still served at an address, as far as that is worth waiting for."""
+    """Return whether a partition is still served at an address and the time is not up."""
     return ownership.address_of(partition) == address and time.monotonic() < until
 
 
 def replayed(body: bytes) -> Receive:
-    """A body that was received, to be received again."""
+    """A `receive` function that delivers a body again."""
 
     async def receive() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}

@@ -1,7 +1,6 @@
-"""Messages of a stream: answers, what came of clicks, lists of another ranker and rows of User Behavior Insights.
+"""Messages of a stream: answers, outcomes, lists of another ranker, and rows of User Behavior Insights.
 
-A message may come again, however often: an answer is known by its impression, a list or an outcome by its id, so none
-counts twice.
+Messages may be repeated: answers are deduplicated by impression, lists and outcomes by id.
 """
 
 import asyncio
@@ -25,7 +24,7 @@ from .ubi_routes import Count, joined, read_object, take_all
 
 _MOST_ROWS = 10_000
 _TURN = 0.003  # seconds of reading messages between other requests
-_WIDEST = 256 << 10  # bytes of a message: it is read in one go
+_WIDEST = 256 << 10  # bytes of a message, which is decoded in one step
 _WHAT = (
     "a message is an object with impression (an answer; with item, what came of a click), items (a list) or query_id "
     "(User Behavior Insights)"
@@ -36,9 +35,11 @@ Place: TypeAlias = tuple[Annotated[str, Meta(min_length=1, max_length=300)], Ann
 
 
 class IngestIn(Schema):
-    """Messages, each of one kind: an answer as in a batch, `board` and `impression`; what came of a click, which
-    has an `item` beside these; a list of another ranker, with its `board`; or a row of User Behavior Insights.
-    `places`: of each the name of the stream and partition that it came from, and its offset there.
+    """Messages, each of one kind, with the board that it concerns.
+
+    An answer has `board` and `impression`, as in a batch; an outcome has an `item` too; a list of another ranker has
+    its `board`; the others are rows of User Behavior Insights. `places`: for each message the name of its stream and
+    partition, and its offset there.
     """
 
     rows: list[Raw]
@@ -46,9 +47,9 @@ class IngestIn(Schema):
 
 
 class IngestRowOut(Schema):
-    """What became of a message: `code` 200 and an outcome, or why it was refused.
+    """The result for a message: `code` 200 and an outcome, or why it was refused.
 
-    `again`: it was not looked at, or nothing of its kind is taken at the moment: send it again.
+    `again`: the message was not looked at, or none of its kind is accepted at the moment: send it again.
     """
 
     code: int
@@ -58,7 +59,7 @@ class IngestRowOut(Schema):
 
 
 class IngestOut(Schema):
-    """One for each message, in order."""
+    """A result for each message, in order."""
 
     rows: list[IngestRowOut]
 
@@ -72,8 +73,8 @@ class ListRow(ObserveIn, kw_only=True):
 class _Message(NamedTuple):
     number: int
     raw: Raw
-    board: str  # empty: a row of User Behavior Insights that does not say it
-    content: BatchRow | OutcomeRow | ListRow | None  # None: it is such a row
+    board: str  # empty: a row of User Behavior Insights that does not name it
+    content: BatchRow | OutcomeRow | ListRow | None  # None: a row of User Behavior Insights
     place: Place | None = None
 
 
@@ -82,8 +83,7 @@ _fields = msgspec.json.Decoder(dict[str, Raw])
 
 
 async def ingest(call: Call, body: IngestIn) -> IngestOut:
-    """Messages of a stream, of any boards: each is taken or refused on its own, and counts once however often it
-    comes."""
+    """Accept messages of a stream, of any boards: each is accepted or refused on its own; repetitions count once."""
     rows, places = body.rows, body.places
     if len(rows) > _MOST_ROWS:
         raise Refused(422, f"a request has at most {_MOST_ROWS} messages, not {len(rows)}")
@@ -104,14 +104,14 @@ async def ingest(call: Call, body: IngestIn) -> IngestOut:
 
 
 def _refused(code: int, why: str) -> IngestRowOut:
-    """A refusal; one of a board that is parked, or of one client that sends too much, must not hold up the others."""
+    """A refusal; those by a parked board, or for one client's rate, must not hold up other messages."""
     return IngestRowOut(code=code, message=why, again=why in (AWAY, TOO_MANY_UNNAMED))
 
 
 async def _read(rows: list[Raw], board: str | None, done: list[IngestRowOut]) -> list[_Message]:
-    """Messages that can be read; `board`: of those that name none, and of all of User Behavior Insights."""
+    """Decode messages; `board`: for those that name none, and for all of User Behavior Insights."""
     messages, turn = [], time.perf_counter()
-    where: dict[Any, str] = {}  # the board of a query: an event need not say it
+    where: dict[Any, str] = {}  # by query: its board, which events need not name
     for number, raw in enumerate(rows):
         try:
             messages.append(_message(number, raw, board, where))
@@ -149,12 +149,12 @@ def _message(number: int, raw: Raw, board: str | None, where: dict[Any, str]) ->
 
 
 def _board_of(raw: Raw, where: dict[Any, str]) -> str:
-    """The board of a row without one: that of its query."""
+    """The board of a row that names none: that of its query."""
     return where.get(str(getattr(ubi_rows.read(read_object(raw)), "query", "")), "")
 
 
 async def _take(call: Call, messages: list[_Message], done: list[IngestRowOut]) -> None:
-    """Learn from messages of boards that are here."""
+    """Process messages of boards of this worker."""
     plain = [message for message in messages if message.content is not None]
     rows = [message for message in messages if message.content is None]
 
@@ -182,7 +182,7 @@ async def _observe(call: Call, message: _Message) -> IngestRowOut:
     try:
         call.may("observe", board)
         if not worker.cache.knows_board(board):
-            await worker.look_at_log()  # it may have been made at another worker a moment ago
+            await worker.look_at_log()  # it may just have been created at another worker
         with worker.answering(board):
             async with worker.cache.hold_board(board):
                 seen = await observe_at(call._replace(board=board), content, *(message.place or ()))
@@ -207,12 +207,12 @@ async def _take_ubi(call: Call, messages: list[_Message], done: list[IngestRowOu
 
 
 def _number(row: str) -> int:
-    """Which one of several rows is called `row 1`, `row 2` and so on."""
+    """The index of a row called `row 1`, `row 2` and so on."""
     return int(row.rpartition(" ")[2]) - 1
 
 
 async def _pass_on(call: Call, address: str, messages: list[_Message], done: list[IngestRowOut]) -> None:
-    """Have another worker take messages of its boards."""
+    """Have another worker process messages of its boards."""
     places = [message.place for message in messages]
     body = {"rows": [message.raw for message in messages], "places": places if places[0] else None}
     answer = await pass_on(call, address, "/v1/ingest", body, IngestOut)

@@ -1,4 +1,4 @@
-"""How much connections may cost: what `steadyrank serve` takes as options."""
+"""Resource limits of connections: options of `steadyrank serve`."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from ...core.memory_limit import MOST_BYTES
 
 
 class Limits(NamedTuple):
-    """Bounds on what clients can make a server hold and wait for, without a proxy in front of it."""
+    """Limits on what clients can make a server hold and wait for, without a proxy in front of it."""
 
     connections: int = 4_096
     address_connections: int = 1_024
@@ -19,7 +19,7 @@ class Limits(NamedTuple):
     board_bytes: int = MOST_BYTES
 
 
-# of each limit: what it bounds, and the least that still serves requests
+# for each limit: what it bounds, and the minimum with which requests can still be served
 MEANINGS: dict[str, tuple[str, float]] = {
     "connections": ("connections at once; with more, those that have waited longest are closed", 8),
     "address_connections": ("connections of one address at once, of an IPv6 network of 64 bits", 1),
@@ -34,7 +34,7 @@ MEANINGS: dict[str, tuple[str, float]] = {
 
 
 def check(limits: Limits) -> None:
-    """Refuse limits with which no request could be served."""
+    """Raise ValueError for limits with which no request could be served."""
     for name, value in limits._asdict().items():
         _, least = MEANINGS[name]
         if not value >= least:

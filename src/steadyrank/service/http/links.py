@@ -1,12 +1,12 @@
-"""Lists and answers that one worker asks another for: many at a time over one connection, in frames.
+"""Links: persistent connections on which one worker sends another many lists and answers at a time, in frames.
 
-A link begins with a greeting, which a worker that knows links returns. One of an earlier version closes the
-connection, and is asked over HTTP (`forwarding`). So is an owner that does not answer in time, or leaves a request to
-others.
+A link begins with a greeting, which a worker that supports links returns. A worker of an earlier version closes the
+connection, and gets its requests over HTTP (`forwarding`), as does an owner that does not answer in time or declines
+a request.
 
-A frame is a head of twelve bytes and two parts. Of a request these are what it asks for, the same bytes again and
-again, which are looked at once, and its body; of an answer its headers and its content. The head has the code of an
-answer; 0 asks, and answers that the request is left to others.
+A frame is a header of twelve bytes and two parts: for a request, a description (the same bytes for many requests, so
+its decoding is cached) and its body; for an answer, its HTTP headers and its content. The header has the status code
+of an answer; 0 marks a request, or an answer that declines it.
 """
 
 import asyncio
@@ -24,35 +24,35 @@ from .connections import GREETING, Take
 _HEAD = struct.Struct(">IIHH")  # bytes of the frame, number of the request, code, bytes of the first part
 _MOST_ASKED = 1 << 15  # bytes of a request
 _MOST_ANSWERED = 1 << 26  # bytes of an answer
-_MOST_OPEN = 4_000  # requests of a link that are not answered yet
-_AT_ONCE = 16  # of them that are taken in one turn of the event loop
+_MOST_OPEN = 4_000  # unanswered requests of a link
+_AT_ONCE = 16  # requests handled per iteration of the event loop
 _CONNECT = 1.0  # seconds
-_AGAIN = 1.0  # seconds until a worker that was not reached, or was late, is tried again
-_WITHOUT = 30.0  # the same for one that knows no links
-_LOOK = 0.05  # seconds between looks whether answers are late
+_AGAIN = 1.0  # seconds until a worker that was unreachable or late is retried
+_WITHOUT = 30.0  # the same for one that does not support links
+_LOOK = 0.05  # seconds between checks for late answers
 
 log = logging.getLogger("steadyrank.service")
-Done: TypeAlias = Callable[[int, bytes, bytes], None]  # code, headers as lines, content; code 0: left to others
+Done: TypeAlias = Callable[[int, bytes, bytes], None]  # code, headers as lines, content; code 0: declined
 
 
 class _Frames:
-    """Splits what is received into frames."""
+    """Splits received data into frames."""
 
     def __init__(self, most: int) -> None:
         self._most, self._data, self._start = most, b"", 0
 
     def add(self, data: bytes) -> None:
-        """Take more in."""
+        """Append received data."""
         self._data, self._start = self._data[self._start :] + data, 0
 
     def clear(self) -> None:
-        """Forget what was not taken."""
+        """Drop data that was not consumed."""
         self._data, self._start = b"", 0
 
     def first(self) -> tuple[int, int, bytes, bytes] | None:
-        """Number, code and both parts of the first frame, which is taken out; None if there is none as a whole.
+        """Remove and return the first complete frame: number, code and both parts; None if there is none.
 
-        `ValueError` for what is no frame.
+        Raises ValueError for an invalid frame.
         """
         left = len(self._data) - self._start
         if left < _HEAD.size:
@@ -73,42 +73,42 @@ def _frame(number: int, code: int, first: bytes, second: bytes) -> bytes:
 
 
 class AskedLink:
-    """The end of a link that answers. `find` gives what takes over what is asked for, None if nothing here does.
+    """The answering end of a link. `find` returns the handler of a request, or None.
 
-    Nothing more is read while anything waits here, or while the other end takes no answers: whoever can reach this
-    worker can open a link, and send whatever they like.
+    Reading pauses while requests are queued here, or while the other end does not read answers: anybody who can reach
+    this worker can open a link, and send anything.
     """
 
     def __init__(self, transport: Any, find: Callable[[bytes], Take | None]) -> None:
         self._transport, self._find, self._frames = transport, find, _Frames(_MOST_ASKED)
         self._open, self._ending = 0, False
-        self._reading = self._taken = True  # whether more is read; the other end takes what is written
-        self._scheduled = False  # whether more of what waits is looked at soon
+        self._reading = self._taken = True  # whether reading is on; whether the other end accepts data
+        self._scheduled = False  # whether `_take_some` will run soon
         transport.write(GREETING)
 
     def received(self, data: bytes) -> None:
-        """More of what is asked; what are no frames ends the link."""
+        """Handle received data; invalid frames end the link."""
         self._frames.add(data)
         if not self._scheduled:
             self._take_some()
 
     def pause(self) -> None:
-        """The other end takes nothing at the moment."""
+        """Stop reading while the other end does not accept data."""
         self._taken = False
         self._read(False)
 
     def resume(self) -> None:
-        """The other end goes on."""
+        """Continue when the other end accepts data again."""
         self._taken = True
         if not self._scheduled:
             self._take_some()
 
     def lost(self) -> None:
-        """The connection is gone: who asked has left to others what was not answered, so it is not begun here."""
+        """The connection is lost. The sender retries elsewhere, so requests not begun are dropped."""
         self._frames.clear()
 
     def _take_some(self) -> None:
-        """Take some of what waits, and the rest after what else the event loop has to do."""
+        """Handle some queued requests, then let the event loop run before the rest."""
         self._scheduled = False
         for _ in range(_AT_ONCE):
             if not self._taken:
@@ -134,7 +134,7 @@ class AskedLink:
         asyncio.get_running_loop().call_soon(self._take_some)
 
     def _read(self, more: bool) -> None:
-        """Read on, or no more for now."""
+        """Resume or pause reading."""
         if more != self._reading and not self._transport.is_closing():
             self._reading = more
             if more:
@@ -151,14 +151,14 @@ class AskedLink:
                 self._transport.close()
 
     def end(self) -> None:
-        """End the link once all is answered: the server ends."""
+        """Close the link once all requests are answered, since the server stops."""
         self._ending = True
         if not self._open:
             self._transport.close()
 
 
 class _Answer:
-    """What answers one request of a link."""
+    """The reply to one request of a link."""
 
     __slots__ = ("_link", "_number")
 
@@ -166,11 +166,11 @@ class _Answer:
         self._link, self._number = link, number
 
     def send(self, code: int, lines: bytes, content: bytes) -> None:
-        """The answer."""
+        """Send the answer."""
         self._link.send(self._number, code, lines, content)
 
     def leave(self) -> None:
-        """Leave the request to others."""
+        """Decline the request."""
         self.send(0, b"", b"")
 
 
@@ -183,38 +183,38 @@ class _Asked(NamedTuple):
 
 
 class _AskingLink(asyncio.Protocol):
-    """The end of a link that asks."""
+    """The asking end of a link."""
 
     def __init__(self) -> None:
         self.greeted = asyncio.get_running_loop().create_future()
         self.asked: dict[int, _Asked] = {}
-        self.usable = self.lost = False  # it is there, and the other end takes what is written; it is no more
-        self.late = 0.0  # when an answer was given up
+        self.usable = self.lost = False  # connected and the other end accepts data; connection lost
+        self.late = 0.0  # when an answer was last given up
         self._number, self._begin, self._frames = 0, b"", _Frames(_MOST_ANSWERED)
         self.transport: Any = None
 
     def connection_made(self, transport: Any) -> None:
-        """Greet the other end."""
+        """Send the greeting."""
         self.transport = transport
         transport.write(GREETING)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Whatever was not answered is left to others."""
+        """Decline all unanswered requests."""
         self.usable, self.lost = False, True
         if not self.greeted.done():
             self.greeted.set_result(False)
         self.give_up(lambda asked: True)
 
     def pause_writing(self) -> None:
-        """The other end takes nothing at the moment."""
+        """Do not use the link while the other end does not accept data."""
         self.usable = False
 
     def resume_writing(self) -> None:
-        """The other end goes on."""
+        """Use the link again."""
         self.usable = True
 
     def data_received(self, data: bytes) -> None:
-        """A greeting, then answers."""
+        """Receive the greeting, then answers."""
         try:
             if not self.greeted.done():
                 data = self._greet(data)
@@ -229,7 +229,7 @@ class _AskingLink(asyncio.Protocol):
             self.transport.abort()
 
     def _greet(self, data: bytes) -> bytes:
-        """What came behind the greeting, once that is there."""
+        """Return the data after the greeting, once that is complete."""
         self._begin += data
         if len(self._begin) < len(GREETING):
             return b""
@@ -244,7 +244,7 @@ class _AskingLink(asyncio.Protocol):
         self.transport.write(_frame(self._number, 0, what, body))
 
     def give_up(self, late: Callable[[_Asked], bool]) -> None:
-        """Leave those to others whose answers are late."""
+        """Decline the requests whose answers are late."""
         for number, asked in list(self.asked.items()):
             if late(asked):
                 self.late = time.monotonic()
@@ -253,20 +253,20 @@ class _AskingLink(asyncio.Protocol):
 
 
 class Links:
-    """The links of a worker to others, by address; used in the event loop's thread."""
+    """The links of a worker to others, by address; used in the event loop's thread only."""
 
     def __init__(self, ownership: Ownership) -> None:
         self._ownership = ownership
         self._links: dict[str, _AskingLink] = {}
-        self._tried: dict[str, float] = {}  # when
+        self._tried: dict[str, float] = {}  # when a connection was last attempted
         self._connecting: set[asyncio.Task[None]] = set()
         self._watching: asyncio.TimerHandle | None = None
 
     def ask(self, name: str, what: bytes, body: bytes, patience: float, done: Callable[..., None]) -> bool:
-        """Ask the owner of a board; False if it cannot be asked by a link now.
+        """Send a request to the owner of a board. Returns False if there is no usable link now.
 
-        `done` gets its address, then what `Done` takes. The request is left to others if the answer takes longer than
-        `patience` seconds, or if the board gets another owner meanwhile.
+        `done` is called with the address, then the arguments of `Done`. The request is declined if the answer takes
+        longer than `patience` seconds, or if the board gets another owner meanwhile.
         """
         partition = self._ownership.partition_of(name)
         address = self._ownership.address_of(partition)
@@ -284,7 +284,7 @@ class Links:
         return True
 
     def _watch(self) -> None:
-        """Leave to others what was asked too long ago, or of who is no longer the owner."""
+        """Decline requests whose answer is late, or whose partition has another owner."""
         now, self._watching = time.monotonic(), None
         for address, link in list(self._links.items()):
             link.give_up(functools.partial(self._is_late, address, now))
@@ -304,7 +304,7 @@ class Links:
     async def _connect(self, address: str) -> None:
         host, _, port = address.rpartition(":")
         loop = asyncio.get_running_loop()
-        with contextlib.suppress(OSError, TimeoutError):  # then it is asked as `forwarding` does
+        with contextlib.suppress(OSError, TimeoutError):  # requests then go through `forwarding`
             begin = loop.create_connection(_AskingLink, host.strip("[]"), int(port))
             transport, link = await asyncio.wait_for(begin, _CONNECT)
             self._links[address] = link
@@ -313,7 +313,7 @@ class Links:
                 transport.close()
 
     def close(self) -> None:
-        """End all links."""
+        """Close all links."""
         for task in self._connecting:
             task.cancel()
         if self._watching is not None:

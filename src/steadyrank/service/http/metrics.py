@@ -1,4 +1,4 @@
-"""What a monitoring system reads."""
+"""Metrics for monitoring, in the format of Prometheus."""
 
 import asyncio
 import bisect
@@ -19,10 +19,10 @@ _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0
 
 
 class Metrics:
-    """Counts of requests, and the state of a worker when it is asked.
+    """Counts requests, and reports the state of a worker when scraped.
 
-    Requests are counted in plain numbers: everything happens in one thread, and a counter that several threads may
-    use costs as much as a tenth of a request.
+    Requests are counted in plain numbers, since everything runs in one thread, and a thread-safe counter would cost a
+    tenth of a request's time.
     """
 
     def __init__(self, worker: Worker, webhook: Webhook | None = None) -> None:
@@ -30,12 +30,12 @@ class Metrics:
         self._registry, self._state = CollectorRegistry(), _State(worker, self)
         self._registry.register(self._state)
         self.requests: dict[tuple[str, int], int] = {}  # by route and status
-        self.times: dict[str, list[int]] = {}  # by route: how many in each bucket, the last one without end
+        self.times: dict[str, list[int]] = {}  # by route: counts per bucket, the last one unbounded
         self.seconds: dict[str, float] = {}
-        self.passed_on = {"link": 0, "http": 0}  # requests that other workers answered, by how they were asked
+        self.passed_on = {"link": 0, "http": 0}  # requests answered by other workers, by how they were forwarded
 
     def count(self, route: str, status: int, seconds: float) -> None:
-        """A request was answered."""
+        """Count an answered request."""
         key = (route, status)
         self.requests[key] = self.requests.get(key, 0) + 1
         if route not in self.times:
@@ -44,12 +44,12 @@ class Metrics:
         self.seconds[route] += seconds
 
     async def page(self) -> bytes:
-        """Everything in Prometheus' text format; boards are looked at one by one, with requests between them."""
+        """All metrics in Prometheus' text format; boards are read one by one, with other requests in between."""
         await self._state.look()
         return await asyncio.to_thread(generate_latest, self._registry)
 
     def families(self) -> Iterator[CounterMetricFamily | HistogramMetricFamily]:
-        """Requests, for the page."""
+        """Metrics of requests."""
         counts = CounterMetricFamily(
             "steadyrank_requests", "Requests by route and status", labels=["route", "status"]
         )
@@ -83,7 +83,7 @@ class _State(Collector):
         self._boards: list[tuple[str, dict[str, float], list[GuardCountsOut]]] = []
 
     async def look(self) -> None:
-        """See how each board in memory stands."""
+        """Read the state of each board in memory."""
         self._boards = [await self._stands(session) for session in list(self._host.boards.values())]
 
     async def _stands(self, session: BoardSession) -> tuple[str, dict[str, float], list[GuardCountsOut]]:

@@ -1,4 +1,4 @@
-"""Routes for who runs another ranker today: its lists come in, and ours are compared with them."""
+"""Routes for users of another ranker: it reports its lists, and ours are compared with them."""
 
 import asyncio
 from typing import Annotated, TypeAlias
@@ -19,19 +19,19 @@ from .board_routes import check_items
 from .rank_routes import check_number, check_sender, said
 from .request import NO_QUERY, AnswerIn, Call, Features, known_of_visit
 
-# looked at by the route, which names the one that is wrong
+# checked by the route, which names the value that is wrong
 _Chance: TypeAlias = Annotated[float, Meta(extra_json_schema={"minimum": LEAST_CHANCE, "maximum": 1})]
 
 
 class ObserveIn(AnswerIn, kw_only=True):
-    """A list that another ranker showed, from the top, and its answer, if there is one by now.
+    """A list shown by another ranker, from the top, and its answer, if known.
 
-    `id`: any name of this list that is its own; the same again is a duplicate. `time`: when it was shown, in seconds
-    since 1970; now if it is left out. `propensities`: the chance with which that ranker chose the item of each place,
-    given those above it; `marginals`: whatever is above it. `candidates`: what it chose from, if not from all items.
-    `features`, `segment`: what is known of the visit, as for `rank`. `query`: what the list was for, on a collection;
-    there `candidates` are in the engine's order, with their `scores`, by default the items themselves. `value`: what
-    came of the click on `clicked` by now, which needs a key with the scope feedback as well.
+    `id`: any unique name of the list; repeating it is a duplicate. `time`: when it was shown, in seconds since 1970;
+    default: now. `propensities`: the chance with which that ranker chose the item of each place, given those above
+    it; `marginals`: the same whatever is above it. `candidates`: what it chose from, if not from all items.
+    `features`, `segment`: of the visit, as for `rank`. `query`: for a collection, the query of the list; there
+    `candidates` are in the engine's order, with their `scores`, and default to the items. `value`: of the outcome of
+    the click on `clicked`, if known; it also needs a key with the scope feedback.
     """
 
     id: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -50,12 +50,12 @@ class ObserveIn(AnswerIn, kw_only=True):
 
 
 async def observe(call: Call, body: ObserveIn) -> ObserveOut:
-    """Learn from a list that another ranker showed; once, however often it is sent."""
+    """Learn from a list shown by another ranker; repeated reports count once."""
     return await observe_at(call, body)
 
 
 async def observe_at(call: Call, body: ObserveIn, stream: str = "", offset: int = 0) -> ObserveOut:
-    """`observe`, of a list that came from a place in a stream."""
+    """Run `observe` for a list from a stream, given its partition and offset."""
     session = call.worker.find_board(call.board)
     check_list(session, body.items)
     check_sender(body.client, body.cohort)
@@ -87,7 +87,7 @@ async def observe_at(call: Call, body: ObserveIn, stream: str = "", offset: int 
 
 
 def _amount(call: Call, session: BoardSession, body: ObserveIn) -> float | None:
-    """What came of the click by now, which is refused before anything is written; None if it is not said."""
+    """The value of the click's outcome, validated before anything is written; None if not given."""
     if body.value is msgspec.UNSET:
         return None
     call.may("feedback", session.name)
@@ -98,7 +98,7 @@ def _amount(call: Call, session: BoardSession, body: ObserveIn) -> float | None:
 
 
 def _found(session: BoardSession, body: ObserveIn) -> Found | None:
-    """What a list of a collection was chosen from; refused where there must be none, or has to be."""
+    """The candidates of a collection's list; None for a board. Raises Refused if given or missing wrongly."""
     if session.keys is None:
         if body.query is not None or body.scores is not None:
             raise Refused(422, NO_QUERY.format(session.name))
@@ -120,7 +120,7 @@ def _check_chances(name: str, given: list[float] | None, size: int) -> None:
 
 
 def check_list(session: BoardSession, items: list[str]) -> None:
-    """Refuse what cannot be a list of a board, or has more new items than there is room for."""
+    """Raise Refused if this cannot be a list of the board, or has more new items than there is room for."""
     state = session.board.learner_state
     if not 1 <= len(items) <= state.length or len(set(items)) < len(items):
         raise Refused(422, f"a list has 1 to {state.length} different items, not {len(items)}: {items[:9]!r:.200}")
@@ -129,7 +129,7 @@ def check_list(session: BoardSession, items: list[str]) -> None:
 
 
 async def comparison(call: Call) -> ComparisonOut:
-    """What our lists would have got in place of another ranker's, with 95 % intervals; read from the log."""
+    """Compare with what our lists would have got instead of the other ranker's, with 95 % intervals, from the log."""
     worker, session = call.worker, call.worker.find_board(call.board)
     async with worker.exporting:
         reported = await asyncio.to_thread(observing.read_reported, worker.url, session.number)
@@ -140,5 +140,5 @@ async def comparison(call: Call) -> ComparisonOut:
 
 
 async def interleaving(call: Call) -> InterleavingOut:
-    """Which of two rankers the clicks on mixed lists prefer; valid however often it is asked."""
+    """Which of two rankers clicks on mixed lists prefer; the answer is valid however often it is requested."""
     return summarize_interleaving(call.worker.find_board(call.board).board)

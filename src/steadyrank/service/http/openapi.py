@@ -43,7 +43,7 @@ _QUERY: dict[str, dict[str, Any]] = {
     "looks": {"type": "integer", "minimum": 1, "default": 1},
     "highest": {"type": "integer", "minimum": 1, "maximum": 100, "default": 3},
 }
-_MOST = {  # by operation, of `limit`
+_MOST = {  # maximal `limit`, by operation
     "list_boards": MOST_BOARDS,
     "list_collections": MOST_BOARDS,
     "state": MOST_ITEMS,
@@ -59,7 +59,7 @@ _PARTS = {
 
 
 def describe() -> dict[str, Any]:
-    """The whole description."""
+    """Build the whole description."""
     used = [schema for route in ROUTES for schema in (route.takes, route.gives) if schema is not None]
     _, components = msgspec.json.schema_components([*used, ErrorOut], ref_template="#/components/schemas/{name}")
     paths: dict[str, Any] = {}
@@ -109,6 +109,6 @@ def _operation(route: Route) -> dict[str, Any]:
 
 
 def _reference(schema: Any) -> dict[str, Any]:
-    if not isinstance(schema, type):  # several: what each may be
+    if not isinstance(schema, type):  # several schemas
         return msgspec.json.schema(schema)
     return {"$ref": f"#/components/schemas/{schema.__name__}"}

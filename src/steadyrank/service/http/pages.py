@@ -1,4 +1,4 @@
-"""The pages of the dashboard: the same for everyone, with no data in them. What they show they ask for with a key."""
+"""The pages of the dashboard: the same for everyone and without data, which they request with a key."""
 
 import hashlib
 import re
@@ -51,7 +51,7 @@ class Page:
         }
 
     def answer(self, request: Request) -> Response:
-        """The file, or that it is still the one that the browser has."""
+        """Return the file, or 304 if the browser has the current version."""
         marks = [mark.strip().removeprefix("W/") for mark in request.headers.get("if-none-match", "").split(",")]
         if self._headers["etag"] in marks:
             kept = {name: value for name, value in self._headers.items() if not name.startswith("content-")}
@@ -60,7 +60,10 @@ class Page:
 
 
 def paths() -> list[Route]:
-    """Where the pages are: all boards, one board or collection, and files for them. Nothing else is ever opened."""
+    """The routes of the pages: all boards, one board or collection, and static files.
+
+    No other file is ever opened.
+    """
     folder = resources.files(__package__) / "static"
     served = [file for file in folder.iterdir() if re.fullmatch(rf"[^.].*\.({'|'.join(_TYPES)})", file.name)]
     files = {file.name: Page(file.name, file.read_bytes()) for file in served}

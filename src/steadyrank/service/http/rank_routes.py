@@ -1,4 +1,4 @@
-"""Routes that are asked all the time: a list, its answer, and past clicks."""
+"""Routes used at every visit, lists and answers, and the import of past clicks."""
 
 import asyncio
 import functools
@@ -42,26 +42,25 @@ from .request import (
 )
 
 OUTCOMES = "/v1/outcomes"
-_MOST_ROWS = 10_000  # of a batch
-_CLIENT = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")  # what can be stored can be written down, and deleted
+_MOST_ROWS = 10_000  # per batch
+_CLIENT = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")  # any valid name can be stored, logged, and deleted again
 _KIND = re.compile(KIND_NAME)
-_MESSAGES = 10  # refusals of a batch that say why
-_ROWS_AT_ONCE = 1_000  # past clicks of an event
-_MOST_CANDIDATES = 10_000  # each is looked up while others wait
-_SHORT = 10_000  # bytes of rules of a request that are kept for the next
-_MOST_LATEST = 32  # such rules
-_LATEST: dict[bytes, Rules] = {}  # by what requests said
+_MESSAGES = 10  # refusals of a batch that come with a message
+_ROWS_AT_ONCE = 1_000  # past clicks per event
+_MOST_CANDIDATES = 10_000  # each is looked up, which blocks other requests
+_SHORT = 10_000  # bytes of rules in a request that are cached
+_MOST_LATEST = 32  # entries of that cache
+_LATEST: dict[bytes, Rules] = {}  # by the encoded rules of the request
 
 
 class RankIn(Schema):
-    """What to rank: all items, or some candidates; a list as long as the board's, or shorter.
+    """What to rank: all items, or some candidates; the list may be shorter than the board's length.
 
-    `client`: who looks; `cohort`: what it has in common with others, at most eight kinds, such as network or agent;
-    of these, those that the board declares in `cohorts`, if it does.
-    `unknown`: what becomes of candidates that are no items of the board: refuse the request, skip or add them.
-    `theirs`: the caller's own list, from the top, to be mixed with ours, where the board has `interleave`.
-    `features`: what is known of the visit, where the board has `features` of visits; `segment`: which of the board's
-    `segments` it belongs to; null: it is not known. `rules`: those of this list, beside the board's.
+    `client`: who looks; `cohort`: what it has in common with others, at most eight kinds, such as network or agent,
+    among the board's `cohorts` if it declares any. `unknown`: what to do with candidates that are not on the board:
+    refuse the request, skip or add them. `theirs`: the caller's own list, from the top, to be interleaved with ours,
+    where the board has `interleave`. `features`: of the visit, where the board has `features` of visits; `segment`:
+    of the visit, one of the board's `segments`; null: unknown. `rules`: for this list, in addition to the board's.
     """
 
     candidates: list[str] | None = None
@@ -78,8 +77,8 @@ class RankIn(Schema):
 class QueryRankIn(Schema):
     """What to rank: the candidates that an engine found for a `query`, in its order, with its `scores` on any scale.
 
-    `client`, `cohort`, `length` and `theirs` are as for boards; what is in `theirs` has to be among the candidates.
-    `rules`: what this list keeps, as for boards; of items that are no candidates they hold as far as they can.
+    `client`, `cohort`, `length` and `theirs` are as for boards; `theirs` must be among the candidates. `rules`: for
+    this list, as for boards; rules about items that are not candidates hold as far as they can.
     """
 
     query: str
@@ -93,8 +92,10 @@ class QueryRankIn(Schema):
 
 
 class RankOut(Schema):
-    """A list that was given out; `expires` in seconds since 1970; `skipped`: how many candidates were left out;
-    `unkept`: rules that could not be kept, where the best list was asked for."""
+    """A list. `expires`: in seconds since 1970; `skipped`: the number of candidates left out.
+
+    `unkept`: rules that could not be kept, where the best list was asked for.
+    """
 
     impression: str
     items: list[str]
@@ -106,8 +107,8 @@ class RankOut(Schema):
 class FeedbackIn(AnswerIn, kw_only=True):
     """An answer to an impression; `client`: who answers, where the board has `bind_client`.
 
-    `value`: what came of the click on `clicked` at once, as by `outcomes` under this `id`. It needs a key with the
-    scope feedback.
+    `value`: of the immediate outcome of the click on `clicked`, as reported by `outcomes` under this `id`. It needs a
+    key with the scope feedback.
     """
 
     impression: str
@@ -117,7 +118,7 @@ class FeedbackIn(AnswerIn, kw_only=True):
 
 
 class FeedbackOut(Schema):
-    """learnt, waiting, late, or duplicate; `says`: when an answer that waits is learnt from, in words."""
+    """learnt, waiting, late, or duplicate; `says`: when a waiting answer will be learnt from, in words."""
 
     outcome: str
     says: str | UnsetType = UNSET
@@ -136,7 +137,7 @@ class BatchIn(Schema):
 
 
 class BatchRowOut(Schema):
-    """An outcome, or the code of a refusal; the first few of these say why."""
+    """An outcome, or the code of a refusal; the first few refusals have a message."""
 
     code: int
     outcome: str | None = None
@@ -144,16 +145,16 @@ class BatchRowOut(Schema):
 
 
 class BatchOut(Schema):
-    """One for each row, in order, and how many were refused with which code."""
+    """A result for each row, in order, and the number of refusals by code."""
 
     feedback: list[BatchRowOut]
     refused: dict[str, int]
 
 
 class OutcomeIn(Schema, kw_only=True):
-    """What came of a click: `value`, at least 0, all of a board in one unit; `id`: counts once for a click under it.
+    """An outcome of a click: `value`, at least 0, in one unit for the whole board; `id`: deduplicates per click.
 
-    `kind`: purchase, read or any other word; return takes off what was reported before.
+    `kind`: purchase, read or any other word; return subtracts from what was reported before.
     """
 
     impression: str
@@ -164,36 +165,37 @@ class OutcomeIn(Schema, kw_only=True):
 
 
 class OutcomeOut(Schema):
-    """learnt; counted, where clicks are the goal; waiting for the answer; ignored: a guard or a label kept the visit
-    from the learner; or duplicate.
+    """learnt; counted, where clicks are the goal; waiting for the answer; ignored; or duplicate.
+
+    ignored: a guard or a label kept the visit from the learner.
     """
 
     outcome: str
 
 
 class OutcomeRow(OutcomeIn, kw_only=True):
-    """What came of a click, with its board."""
+    """An outcome of a click, with its board."""
 
     board: str
 
 
 class OutcomesIn(Schema):
-    """What came of many clicks."""
+    """Outcomes of many clicks."""
 
     outcomes: list[OutcomeRow]
 
 
 class OutcomesOut(Schema):
-    """One for each row, in order, and how many were refused with which code."""
+    """A result for each row, in order, and the number of refusals by code."""
 
     outcomes: list[BatchRowOut]
     refused: dict[str, int]
 
 
 class PastIn(AnswerIn, kw_only=True):
-    """A list shown in the past, and what was clicked; `features`, `segment`: known of the visit, as for `rank`.
+    """A list shown in the past, and its clicks; `features`, `segment`: of the visit, as for `rank`.
 
-    `value`: what came of the one click.
+    `value`: of the outcome of the only click.
     """
 
     items: list[str]
@@ -203,8 +205,11 @@ class PastIn(AnswerIn, kw_only=True):
 
 
 class HistoryIn(Schema):
-    """Past clicks, oldest first. Under the name of a `batch` the same rows are learnt once, however often they are
-    sent; other rows under that name are refused with 409."""
+    """Past clicks, oldest first.
+
+    Under the name of a `batch` the same rows are learnt once, however often they are sent; other rows under that name
+    are refused with 409.
+    """
 
     rows: list[PastIn]
     batch: str = ""
@@ -222,7 +227,7 @@ R = TypeVar("R", BatchRow, OutcomeRow)
 
 
 async def rank(call: Call, body: RankIn) -> RankOut:
-    """A list of items, and an id to answer it with."""
+    """Rank items. Returns a list, with an id to answer it."""
     check_rank(body)
     session = call.worker.find_board(call.board)
     if body.unknown == "add":
@@ -231,7 +236,7 @@ async def rank(call: Call, body: RankIn) -> RankOut:
 
 
 def make_list(giver: Worker | Replicas, session: BoardSession, body: RankIn) -> RankOut:
-    """A list of items, and an id to answer it with, of a board or of a copy of it; nothing is added to the board."""
+    """Make a list from a board or from a replica; adds no items to the board."""
     some, theirs, skipped = body.candidates, body.theirs, 0
     visit = known_of_visit(session, body.features, body.segment)
     if theirs is not None:
@@ -250,10 +255,7 @@ def _out(given: GivenList, skipped: int) -> RankOut:
 
 
 def _rules(body: RankIn | QueryRankIn) -> Rules | None:
-    """The rules of a request; refused where they are wrong in themselves.
-
-    Those of the latest requests are kept, so that the same ones again are not looked through again.
-    """
+    """The validated rules of a request, cached by their content. Raises Refused if they are invalid."""
     if body.rules is None:
         return None
     said = msgspec.msgpack.encode(body.rules)
@@ -274,7 +276,7 @@ def _rules(body: RankIn | QueryRankIn) -> Rules | None:
 
 
 def list_for(worker: Worker | Replicas, session: BoardSession, body: QueryRankIn) -> RankOut:
-    """A list of a collection, and an id to answer it with."""
+    """Make a list of a collection."""
     check_sender(body.client, body.cohort)
     check_number("theirs", body.theirs)
     found, who = Found(body.query, body.candidates, body.scores), (body.client, body.cohort, body.theirs)
@@ -283,7 +285,7 @@ def list_for(worker: Worker | Replicas, session: BoardSession, body: QueryRankIn
 
 
 def list_now(giver: Worker | Replicas, session: BoardSession, body: RankIn | QueryRankIn) -> RankOut | None:
-    """A list of a board or of a collection; None if items are to be added first, or if it is the other of these."""
+    """Make a list without waiting; None if items must be added first, or the board is of the other kind."""
     if (session.keys is not None) != isinstance(body, QueryRankIn):
         return None
     if isinstance(body, QueryRankIn):
@@ -295,13 +297,13 @@ def list_now(giver: Worker | Replicas, session: BoardSession, body: RankIn | Que
 
 
 def rank_from_copy(replicas: Replicas, board: str, body: RankIn | QueryRankIn) -> RankOut | None:
-    """The same from a copy of another worker's board; None also where the owner has to: to mix lists."""
+    """Make a list from a replica; None if the owner has to make it, as for mixed lists."""
     session = replicas.find_board(board)
     return None if body.theirs is not None else list_now(replicas, session, body)
 
 
 def check_rank(body: RankIn) -> None:
-    """Refuse what is wrong in itself."""
+    """Raise Refused for an invalid request, whatever the board."""
     check_sender(body.client, body.cohort)
     answers.check_candidates(body.candidates)
     check_number("candidates", body.candidates)
@@ -311,16 +313,16 @@ def check_rank(body: RankIn) -> None:
 def _without_unknown(
     session: BoardSession, some: list[str] | None, theirs: list[str] | None
 ) -> tuple[list[str] | None, list[str] | None, int]:
-    """Candidates and the caller's list without names that are no items, and how many these are."""
+    """Remove unknown names from the candidates and the caller's list; also returns how many there are."""
     gone = set(fresh([*(some or ()), *(theirs or ())], session.board.learner_state.slots))
     some = None if some is None else without(some, [item for item in some if item in gone])
     return some, [item for item in theirs or () if item not in gone] or None, len(gone)
 
 
 async def _add_unknown(call: Call, session: BoardSession, body: RankIn) -> None:
-    """Add candidates, and items of the caller's list, that are none of the board yet; it takes the scope for that.
+    """Add unknown candidates and items of the caller's list to the board; this needs the scope observe.
 
-    Whatever is to be refused adds nothing.
+    A request that will be refused adds nothing.
     """
     if body.theirs is not None:
         check_theirs(session, body.theirs, body.client)
@@ -336,13 +338,13 @@ async def _add_unknown(call: Call, session: BoardSession, body: RankIn) -> None:
 
 
 def check_number(what: str, items: list[str] | None) -> None:
-    """Refuse more items than are looked up for one list."""
+    """Raise Refused if there are more items than one request may look up."""
     if items is not None and len(items) > _MOST_CANDIDATES:
         raise Refused(422, f"{what} must name at most {_MOST_CANDIDATES} items, not {len(items)}")
 
 
 def check_sender(client: str | None, cohort: Mapping[str, str] | None) -> None:
-    """Refuse what cannot name who looks, or what it has in common with others."""
+    """Raise Refused for invalid names of the client or its cohorts."""
     if cohort is not None and len(cohort) > MOST_KINDS:
         raise Refused(422, f"a board has at most {MOST_KINDS} kinds of cohorts: not {len(cohort)}")
     if client is not None:
@@ -353,24 +355,24 @@ def check_sender(client: str | None, cohort: Mapping[str, str] | None) -> None:
 
 
 def _check_name(what: str, name: str) -> None:
-    """Refuse what cannot name a client or a cohort."""
+    """Raise Refused for an invalid name of a client or a cohort."""
     if not _CLIENT.fullmatch(name) or name in (".", ".."):
         words = f"{what} must be text of 1 to 200 characters, no control characters among them, no . or .."
         raise Refused(422, f"{words}, not {name!r:.80}")
 
 
 def said(answer: AnswerIn) -> answers.Given:
-    """What an answer says, if it says it in one way."""
+    """The content of an answer, given in exactly one of the ways."""
     clicked = answers.LEFT_OUT if answer.clicked is UNSET else answer.clicked
     return answers.given(answers.OVER_HTTP, clicked=clicked, clicks=answer.clicks, examined=answer.examined)
 
 
 async def _answer(call: Call, name: str, body: FeedbackIn) -> str:
-    """The outcome of an answer.
+    """Process an answer and return its outcome.
 
-    An id that no board recognizes may be of one that was made, or made anew, at another worker a moment ago: so the
-    store is looked at before it is refused. To who has no key a board that is not there is like one that did not sign
-    the id, in words and in time.
+    An id that no board recognizes may come from a board created, or a secret rotated, at another worker a moment ago:
+    so the log is read before it is refused. A caller without a key cannot distinguish a missing board from one that
+    did not sign the id, neither by the message nor by the time.
     """
     try:
         return await _answer_known(call, name, body)
@@ -388,10 +390,10 @@ async def _answer(call: Call, name: str, body: FeedbackIn) -> str:
 
 async def _answer_known(call: Call, name: str, body: FeedbackIn) -> str:
     parked = call.worker.parked.get(name)
-    if parked is not None and not call.visible(name):  # why it is not served is told to who has an id of it
+    if parked is not None and not call.visible(name):  # the reason is only told to holders of a valid id
         parked.seals.open(body.impression, call.worker.clock())
     evicted = call.worker.cache.evicted.get(name)
-    if evicted is not None and evicted.loading is None:  # it is loaded for an id of its own alone
+    if evicted is not None and evicted.loading is None:  # only load the board for an id that it signed
         evicted.open_id(body.impression, call.worker.clock())
     async with call.worker.cache.hold_board(name):
         session = call.worker.find_board(name)
@@ -404,7 +406,7 @@ async def _answer_known(call: Call, name: str, body: FeedbackIn) -> str:
 
 
 async def _answer_with_value(call: Call, session: BoardSession, shown: ImpressionId, body: FeedbackIn) -> str:
-    """The outcome of an answer with what came of its click, which is refused before anything of it is written."""
+    """Process an answer with the value of its click, validating both before anything is written."""
     call.may("feedback", session.name)
     if body.value is UNSET or not isinstance(body.clicked, str):
         raise Refused(422, "value goes with clicked, an item: report what came of several clicks by outcomes")
@@ -419,7 +421,7 @@ async def _answer_with_value(call: Call, session: BoardSession, shown: Impressio
 def shown_list(
     worker: Worker, session: BoardSession, body: FeedbackIn, may: Callable[[str, str], object]
 ) -> ImpressionId:
-    """The list that is answered; refused where the id is not the board's, or not for who sent the answer."""
+    """Decode the answered list. Raises Refused if the id is not the board's, or belongs to another client."""
     shown = session.seals.open(body.impression, worker.clock())
     if not session.board.config.public_feedback:
         may("feedback", session.name)
@@ -431,7 +433,7 @@ def shown_list(
 def answer_now(
     worker: Worker, session: BoardSession, body: FeedbackIn, may: Callable[[str, str], object]
 ) -> str | asyncio.Future[str] | None:
-    """The outcome of an answer to a board in memory, or a future of it; None if it has to wait for anything else."""
+    """Answer without waiting: the outcome, or a future of it; None if something else must be waited for first."""
     if session.resealing is not None and not session.resealing.done():
         return None
     if body.value is not UNSET:
@@ -443,24 +445,24 @@ def answer_now(
 
 
 def may_pass(failure: Exception) -> bool:
-    """Whether an answer was refused for what the log may say otherwise by now: no board here has signed its id."""
+    """Return whether a refusal may be outdated: no board here has signed the id, but the log may know better."""
     return isinstance(failure, Refused) and failure.code in (403, 404)
 
 
 async def feedback(call: Call, body: FeedbackIn) -> FeedbackOut:
-    """Answer an impression: once; the same answer again is a duplicate, another one is refused."""
+    """Answer an impression, once: repeating the answer is a duplicate, a different one is refused."""
     outcome = await _answer(call, call.board, body)
     session = call.worker.boards.get(call.board)
     return outcome_of(outcome, None if session is None else session.board.settle)
 
 
 def outcome_of(outcome: str, settle: float | None) -> FeedbackOut:
-    """An outcome, and in words when an answer that waits is learnt from; None: that is not known."""
+    """The outcome, with words about when a waiting answer is learnt from, unless `settle` is None."""
     return FeedbackOut(outcome=outcome, says=waits(settle) if outcome == "waiting" and settle is not None else UNSET)
 
 
 def waits(seconds: float) -> str:
-    """When an answer is learnt from that waits until its list was shown so long ago."""
+    """Say in words when a waiting answer is learnt from; `seconds`: the settling time."""
     words = (
         f"{seconds:g} s"
         if seconds < 120
@@ -472,18 +474,18 @@ def waits(seconds: float) -> str:
 
 
 async def feedback_batch(call: Call, body: BatchIn) -> BatchOut:
-    """Answer many impressions, of any boards; a code for each, and the first few messages."""
+    """Answer many impressions of any boards; returns a code for each, and the first few messages."""
     rows = await _each(call, "/v1/feedback", body.feedback, answer_row, BatchOut)
     return BatchOut(feedback=rows, refused=_refused(rows))
 
 
 async def outcome(call: Call, body: OutcomeIn) -> OutcomeOut:
-    """Something came of a click: once by its id, before or after its list was answered."""
+    """Report an outcome of a click, before or after its list is answered; counts once per id."""
     return OutcomeOut(outcome=await _take_outcome(call, call.board, body))
 
 
 async def outcome_batch(call: Call, body: OutcomesIn) -> OutcomesOut:
-    """What came of many clicks, of any boards; a code for each, and the first few messages."""
+    """Report outcomes of many clicks of any boards; returns a code for each, and the first few messages."""
     rows = await _each(call, OUTCOMES, body.outcomes, outcome_row, OutcomesOut)
     return OutcomesOut(outcomes=rows, refused=_refused(rows))
 
@@ -509,10 +511,10 @@ async def _each(
     take: Callable[[Call, R], Awaitable[BatchRowOut]],
     gives: type[BatchOut] | type[OutcomesOut],
 ) -> list[BatchRowOut]:
-    """What becomes of each row of a batch, at the worker that owns its board; `path`: of the route of such rows."""
+    """Process each row of a batch at the worker that owns its board; `path`: the route for such rows."""
     if len(rows) > _MOST_ROWS:
         raise Refused(422, f"a batch has at most {_MOST_ROWS} rows, not {len(rows)}")
-    done, member = [_AWAY] * len(rows), path.rpartition("/")[2]  # what the rows are called in body and answer
+    done, member = [_AWAY] * len(rows), path.rpartition("/")[2]  # the name of the list of rows in body and answer
 
     async def here(numbered: list[tuple[int, R]]) -> None:
         write(numbered, await gather_in_turns(lambda one: take(call, one[1]), numbered))
@@ -533,17 +535,17 @@ async def _each(
 
 
 async def answer_row(call: Call, row: BatchRow) -> BatchRowOut:
-    """What becomes of an answer to a list of a board that is here."""
+    """Process an answer of a batch, for a board of this worker."""
     return await _row(call, row.board, lambda: _answer(call, row.board, row))
 
 
 async def outcome_row(call: Call, row: OutcomeRow) -> BatchRowOut:
-    """What becomes of an outcome of a click on a board that is here."""
+    """Process an outcome of a batch, for a board of this worker."""
     return await _row(call, row.board, lambda: _take_outcome(call, row.board, row))
 
 
 async def _row(call: Call, board: str, take: Callable[[], Awaitable[str]]) -> BatchRowOut:
-    """What becomes of a row of a board that is here."""
+    """Process a row of a batch, for a board of this worker."""
     try:
         with call.worker.answering(board):
             return BatchRowOut(code=200, outcome=await take())
@@ -554,7 +556,7 @@ async def _row(call: Call, board: str, take: Callable[[], Awaitable[str]]) -> Ba
 
 
 def _refused(rows: list[BatchRowOut]) -> dict[str, int]:
-    """Refusals as numbers by code; messages are left to the first few: not an echo of what was sent."""
+    """Count refusals by code, and drop all but the first few messages, so that the answer stays short."""
     refused: dict[str, int] = {}
     for row in rows:
         if row.code != 200:
@@ -565,7 +567,7 @@ def _refused(rows: list[BatchRowOut]) -> dict[str, int]:
 
 
 async def history(call: Call, body: HistoryIn) -> HistoryOut:
-    """Start from past clicks, oldest first; items not known yet are added."""
+    """Learn from past clicks, oldest first; unknown items are added."""
     session = call.worker.find_board(call.board)
     return await take_history(call, session, body, functools.partial(_past, session))
 
@@ -573,7 +575,7 @@ async def history(call: Call, body: HistoryIn) -> HistoryOut:
 async def take_history(
     call: Call, session: BoardSession, body: Any, past: Callable[[Any], events.Past]
 ) -> HistoryOut:
-    """Start from past clicks, each of which is read in a thread."""
+    """Learn from past clicks; rows are converted in a thread."""
     if len(body.rows) > 100_000 or len(body.batch) > 200:
         raise Refused(422, "a batch of past clicks has at most 100000 rows and a name of at most 200 characters")
     rows = await asyncio.to_thread(_past_rows, past, body.rows)
@@ -586,7 +588,7 @@ async def take_history(
         events.History(rows[start : start + _ROWS_AT_ONCE], f"{batch}#{start}" if batch else "", len(rows))
         for start in starts
     ]
-    # if a part came with other rows before, all are refused
+    # if a part came before with other rows, all are refused
     fresh_parts = await asyncio.to_thread(lambda: [x for x in parts if not session.board.batches.includes(x)])
     learnt, outcome = 0, "duplicate" if parts else "done"
     for part in fresh_parts:  # another worker may have written them meanwhile: the log decides

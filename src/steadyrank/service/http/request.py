@@ -1,4 +1,4 @@
-"""What a route is, what a request to it brings, and what several routes share: schemas, and work in turns."""
+"""Definitions of routes and calls, and what several routes share: schemas, and work in turns."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -19,17 +19,17 @@ from .forwarding import Elsewhere
 
 NO_SEGMENTS = "segment {!r:.80} cannot be given: this board declares no segments"
 NO_QUERY = "board {!r:.80} ranks items of its own, for no query: collections do"
-AWAY = "the store is away or being read: try again"  # what a request is told; the log says why
-_IN_FLIGHT = 500  # rows of a batch that wait for a commit
-_IN_A_TURN = 20  # rows of a batch between other requests: some milliseconds
+AWAY = "the store is away or being read: try again"  # for the client; the log has the reason
+_IN_FLIGHT = 500  # rows of a batch waiting for a commit
+_IN_A_TURN = 20  # rows of a batch between other requests: a few milliseconds
 T = TypeVar("T")
 R = TypeVar("R")
-# what a value may be is declared by the board, which refuses others by name
+# the board declares allowed values, and refuses others by name
 Features: TypeAlias = dict[str, Annotated[Any, Meta(extra_json_schema={"type": ["number", "string", "null"]})]]
 
 
 class AnswerIn(Schema, kw_only=True):
-    """What was clicked: an item or null, or a bit a place with how many places were looked at."""
+    """What was clicked: an item or null; or one bit per place, with the number of places examined."""
 
     clicked: str | UnsetType | None = UNSET
     clicks: list[int] | None = None
@@ -37,7 +37,7 @@ class AnswerIn(Schema, kw_only=True):
 
 
 class DoneOut(Schema):
-    """It is done."""
+    """The request was carried out."""
 
     done: bool = True
 
@@ -56,18 +56,18 @@ class Call(NamedTuple):
     board: str
     part: str  # the item, client or number in the path
     visible: Callable[[str], bool]  # whether the key may see a board
-    may: Callable[[str, str], None]  # refuses who lacks a scope on a board, beyond that of the route
-    query: Mapping[str, str] = {}  # what stands behind the question mark, of what the route takes
-    elsewhere: Elsewhere | None = None  # other workers, for a route of several boards; None: it concerns this one
+    may: Callable[[str, str], None]  # raises Refused if the key lacks a scope on a board, beyond that of the route
+    query: Mapping[str, str] = {}  # query parameters that the route accepts
+    elsewhere: Elsewhere | None = None  # other workers, for a route of several boards; None: only this worker
 
 
 def nothing(call: Call, body: Any = None) -> str:
-    """No detail: names of clients are in no record."""
+    """No detail, since names of clients are never recorded."""
     return ""
 
 
 class Change(NamedTuple):
-    """What a route changes, for the record."""
+    """What a route changes, for the audit record."""
 
     what: str
     detail: Callable[..., str] = nothing
@@ -82,17 +82,17 @@ class Route(NamedTuple):
     summary: str
     run: Callable[..., Awaitable[Any]]  # of the call, and of the body if it takes one
     large: bool = False
-    act: Change | None = None  # what it changes, if that is to be in the record
-    query: tuple[str, ...] = ()  # what may stand behind a question mark
+    act: Change | None = None  # set if the change is recorded
+    query: tuple[str, ...] = ()  # accepted query parameters
 
     @property
     def takes(self) -> Any:
-        """What the body is: a schema, a type of others, or None."""
+        """The schema of the body, or None."""
         return self.run.__annotations__.get("body")
 
     @property
     def gives(self) -> Any:
-        """What the answer is: a schema, or None for a file."""
+        """The schema of the answer, or None for a file."""
         given: Any = self.run.__annotations__["return"]
         if given is File:
             return None
@@ -103,7 +103,7 @@ COLLECTIONS = "/v1/collections"
 
 
 def check_path(session: BoardSession | None, path: str) -> None:
-    """Refuse a collection where a board is asked for, and the other way round."""
+    """Raise Refused if the path is for boards and this is a collection, or vice versa."""
     if session is not None and (session.keys is not None) != path.startswith(COLLECTIONS):
         what, other = ("collection", "boards") if session.keys is not None else ("board", "collections")
         where = f"/v1/{what}s" if session.keys is not None else "/v1/boards"
@@ -111,7 +111,7 @@ def check_path(session: BoardSession | None, path: str) -> None:
 
 
 def limit_of(given: str | None, most: int) -> int:
-    """How many are asked for: at most so many, and those unless it is said."""
+    """Parse a limit; defaults to `most`, its maximum."""
     if given is None:
         return most
     if not (given.isascii() and given.isdigit() and len(given) < 9 and 1 <= int(given) <= most):
@@ -120,7 +120,7 @@ def limit_of(given: str | None, most: int) -> int:
 
 
 def known_of_visit(session: BoardSession, features: Values | None, segment: str | None) -> Values | None:
-    """What is known of a visit as a board takes it: its segment where there are segments, else features."""
+    """The features of a visit in the board's terms: the segment where it has segments."""
     segments = session.board.learner_state.features.segments
     if segments and features:
         raise Refused(422, f"of a visit to this board, give segment ({', '.join(segments)}), and no features")
@@ -132,27 +132,27 @@ def known_of_visit(session: BoardSession, features: Values | None, segment: str 
 
 
 class Parts(NamedTuple, Generic[T]):
-    """An answer that was encoded a part at a time, since all of it at once would keep others waiting."""
+    """An answer encoded in slices, since encoding it at once would delay other requests."""
 
     content: list[bytes]
 
 
 class File(NamedTuple):
-    """An answer that is a file: read from its beginning, and closed."""
+    """An answer that is a file; it is read from its beginning, and closed."""
 
     name: str
     content: BinaryIO
 
 
 async def gather_in_turns(work: Callable[[T], Awaitable[R]], rows: Sequence[T]) -> list[R]:
-    """What `work` makes of each row of a batch, in order; other requests have their turn meanwhile."""
+    """Apply `work` to each row of a batch and return the results in order, with other requests in between."""
     done: list[R] = []
     for start in range(0, len(rows), _IN_FLIGHT):
         tasks = []
         for row in rows[start : start + _IN_FLIGHT]:
             tasks.append(asyncio.ensure_future(work(row)))
             if len(tasks) % _IN_A_TURN == 0:
-                await asyncio.sleep(0)  # these begin, in this order
+                await asyncio.sleep(0)  # let these begin, in order
         done += await asyncio.gather(*tasks)
     return done
 
@@ -164,14 +164,14 @@ async def at_owners(
     here: Callable[[list[T]], Awaitable[None]],
     there: Callable[[str, list[T]], Awaitable[None]],
 ) -> None:
-    """Have rows of boards dealt with by the workers that own these: `here`, or `there` at an address."""
+    """Process rows at the workers that own their boards: by `here`, or by `there` with an address."""
     owners = {None: rows} if call.elsewhere is None else call.elsewhere.by_place(rows, board)
     others = [there(address, some) for address, some in owners.items() if address is not None]
     await asyncio.gather(here(owners.get(None, [])), *others)
 
 
 async def pass_on(call: Call, address: str, path: str, body: Any, gives: type[T]) -> T | ErrorOut:
-    """What another worker answers to rows of its boards, or why it took none of them."""
+    """Send rows to another worker that owns their boards; returns its answer, or why it accepted none."""
     assert call.elsewhere is not None
     query = f"?{urlencode({'board': call.query['board']})}" if "board" in call.query else ""
     try:

@@ -1,4 +1,4 @@
-"""All routes, and who may ask. Their functions say what goes in and comes out; the API is described by both."""
+"""All routes with their scopes. The annotations of their functions define the schemas, also for OpenAPI."""
 
 from .board_routes import (
     BOARDS,
@@ -41,7 +41,7 @@ from .state_route import state
 from .ubi_routes import ubi
 from .watch_routes import export, label, label_client, labels, unlabel, watch
 
-# of several boards: a key for any one of them opens these, and the list of boards and of collections
+# for several boards: a key for any one of them is enough, as for the lists of boards and collections
 UBI, INGEST = "/v1/ubi", "/v1/ingest"
 _BOARD = f"{BOARDS}/{{board}}"
 _ITEMS, _LABELS, _SENDERS = (f"{_BOARD}/{part}" for part in ("items", "labels", "client-labels"))
@@ -65,7 +65,7 @@ _MADE = Change("collection made or changed", detail_collection)
 
 
 def _shared() -> list[Route]:
-    """Routes of boards that are as they are for collections, which also the path of a board leads to."""
+    """Routes of boards that collections share under their own path."""
     parts = [
         "feedback",
         "outcomes",

@@ -1,6 +1,6 @@
-"""Start the server: compile what boards use unless they say otherwise, take its sockets, serve until told to end.
+"""Start the server: compile the default learner and guards, bind its sockets, and serve until told to stop.
 
-Logs are shortened in between. What happens is logged on standard error, one line of JSON each.
+Logs are compacted regularly. Events are logged to standard error, one line of JSON each.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from .limits import Limits
 
 log = logging.getLogger("steadyrank.service")
 _LIMITS = Limits()
-_SWEEP = 3  # ticks of a tenth of a second between looks for connections whose time is over
+_SWEEP = 3  # ticks of a tenth of a second between checks for timed-out connections
 
 
 def serve(
@@ -53,18 +53,18 @@ def serve(
     most_awake: int = MOST_AWAKE,
     webhook: tuple[str, bytes] | None = None,
 ) -> None:
-    """Serve a store's boards until interrupted or told to end; refuses to listen to others without API keys.
+    """Serve a store's boards until interrupted or told to stop. Without API keys it only listens on loopback.
 
-    `background(link, worker)` runs in the same process from when the boards are ready, and says itself what goes on;
-    `link(path)` is what opens a page in a browser. Until there is an API key, that needs a token, and `invite` gets
-    the address with it. `webhook`: where alerts go, and the secret that signs them.
+    `background(link, worker)` runs in the same process once the boards are ready, and does its own logging;
+    `link(path)` makes the address of a page for a browser. While there is no API key, that address needs a token, and
+    `invite` is called with it. `webhook`: the URL for alerts, and the secret that signs them.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(_Lines())
     level = logging.INFO if background is None else logging.WARNING
     logging.basicConfig(level=level, handlers=[handler], force=True)
     traces = begin_tracing()
-    if not loopback(address) and would_be_new(url):  # asked before it is opened, which would make it
+    if not loopback(address) and would_be_new(url):  # checked before opening, which would create it
         raise ValueError(_without_keys(address, url))
     try:
         keys, token = _keys_and_token(url)
@@ -81,7 +81,7 @@ def serve(
     here = f"http://{f'[{address}]' if ':' in address else address}:{port_of(bound)}"
     compile_ahead(log.warning)
     log.info("serving", extra={"fields": {"url": here, "store": url.split("://")[0]}})
-    sys.setswitchinterval(0.001)  # seconds; the thread that writes the log should not wait long for its turn
+    sys.setswitchinterval(0.001)  # seconds; the log writer's thread should not wait long for the GIL
     gc.set_threshold(10_000, 20, 20)  # requests leave few cycles behind
 
     def link(path: str) -> str:
@@ -102,16 +102,17 @@ def serve(
         token=token,
         webhook=None if webhook is None else Webhook(*webhook, clock=worker.clock),
     )
-    connections = Connections(limits, None if traces else Direct(service))  # a trace goes with a task
+    connections = Connections(limits, None if traces else Direct(service))  # traces need a task per request
     config = uvicorn.Config(
         traced(service.app()),
-        http=connections.protocol,  # type: ignore[arg-type]  # uvicorn only calls it
+        http=connections.protocol,  # uvicorn only calls it
         ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=75,  # seconds; longer than proxies keep a connection: none is closed under a request
+        # seconds; longer than proxies keep idle connections, so that none is closed while a request is sent
+        timeout_keep_alive=75,
         timeout_graceful_shutdown=10,
         backlog=2_048,
     )
@@ -119,7 +120,7 @@ def serve(
 
 
 def compile_ahead(say: Callable[[str], None]) -> None:
-    """Load the default learner and guards; compile them on a machine's first start, which `say` is told of."""
+    """Load the default learner and guards, compiling them on a machine's first start, which is announced by `say`."""
     usual = NEW_BOARD
     announced = False
 
@@ -145,7 +146,7 @@ def _keys_and_token(url: str) -> tuple[list[Key], str]:
 
 
 def _without_keys(address: str, url: str) -> str:
-    store = url if url.startswith("sqlite") else "postgresql://..."  # which may hold a password
+    store = url if url.startswith("sqlite") else "postgresql://..."  # it may contain a password
     return (
         f"refusing to listen on {address} without API keys: "
         f"create one with `steadyrank keys create --scope admin --store {store}`"
@@ -153,7 +154,7 @@ def _without_keys(address: str, url: str) -> str:
 
 
 class _Server(uvicorn.Server):
-    """Ends connections whose time is over; ends with code 0 when it is told to end, and has ended in good order."""
+    """Closes timed-out connections; exits with code 0 after an orderly stop."""
 
     def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
         super().__init__(config)
@@ -167,7 +168,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle the signals that end a service, without raising them again at the end."""
+        """Handle the signals that stop a service, without raising them again at the end."""
         before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
@@ -177,10 +178,10 @@ class _Server(uvicorn.Server):
 
 
 class _Lines(logging.Formatter):
-    """A record as one line of JSON; `extra={"fields": {...}}` adds members."""
+    """Formats records as one line of JSON; `extra={"fields": {...}}` adds members."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """Format one record."""
         moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
         line = {"time": moment.isoformat(timespec="milliseconds"), "level": record.levelname.lower()}
         line["message"] = record.getMessage()
@@ -191,9 +192,9 @@ class _Lines(logging.Formatter):
 
 
 async def _compact(worker: Worker, keep_days: float, keep_events: int) -> None:
-    """Shorten the logs in a process of its own: folding takes time that requests should not wait for.
+    """Compact the logs in a process of its own: replaying takes time, and requests should not wait for it.
 
-    While the time is in doubt only what exceeds the number of events goes: by 1970 nothing is old.
+    While the time is in doubt, only events beyond the maximal number are removed: `--now 0` makes none too old.
     """
     now = worker.clock() if worker.clock.settled else 0.0
     command = [sys.executable, "-m", "steadyrank.cli", "compact", "--now", f"{now}"]
@@ -215,7 +216,7 @@ async def _compact(worker: Worker, keep_days: float, keep_events: int) -> None:
 
 
 def bind(address: str, port: int) -> list[socket.socket]:
-    """Sockets bound to each address that a name has, with one port; port 0 takes a free one. None listens yet."""
+    """Bind sockets to each address of a host name, on one port; port 0 picks a free one. None listens yet."""
     try:
         places = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
@@ -243,9 +244,9 @@ def port_of(bound: list[socket.socket]) -> int:
 
 
 def announced(url: str, address: str, port: int) -> str:
-    """Where other workers of a store reach this one: at the address that it listens on.
+    """The address at which other workers of a store reach this one: the one it listens on.
 
-    Where that is any address of this machine, it is the one by which the machine reaches the database.
+    If it listens on all addresses, it is the local address of the route to the database.
     """
     host = address
     if url.startswith("postgres") and address in ("0.0.0.0", "::"):
@@ -257,6 +258,6 @@ def announced(url: str, address: str, port: int) -> str:
         if not database.startswith("/"):
             place = socket.getaddrinfo(database, int(there.get("port") or 5432), type=socket.SOCK_DGRAM)[0]
             with socket.socket(place[0], place[1]) as one:
-                one.connect(place[4])  # of datagrams: nothing is sent
+                one.connect(place[4])  # a datagram socket: nothing is sent
                 host = one.getsockname()[0]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,8 +1,8 @@
-"""Long bodies from bytes to checked values, a slice at a time: nobody waits for all of one.
+"""Decode long request bodies in slices, so that no other request waits for all of one.
 
-A decoder cannot be interrupted, in a thread as little as in the event loop, since it holds the interpreter. So the
-places where a body can be cut are found first, some bytes at a time. Then each list in it, or object, is decoded in
-slices of whole elements by the route's own schema, with other requests between them.
+A decoder cannot be interrupted, not even in a thread, since it holds the GIL. So the places where a body can be cut
+are found first, a chunk at a time. Then each list or object in it is decoded in slices of whole elements by the
+route's own schema, with other requests in between.
 """
 
 import asyncio
@@ -20,38 +20,38 @@ from ...core.arrays import Bools, Ints
 from ...core.refusals import Refused
 from .bodies import decode, explain
 
-AT_ONCE = 64 << 10  # bytes that are looked at, or decoded, between other requests: a millisecond or two
+AT_ONCE = 64 << 10  # bytes scanned or decoded between other requests: a millisecond or two
 WIDEST = 256 << 10  # bytes of one element, or of a member that is no list
-_MOST_MEMBERS = 1_000  # of the object that a body is
+_MOST_MEMBERS = 1_000  # of the top-level object
 _FREED_AT_ONCE = 5_000  # elements
 _QUOTE, _ESCAPE, _COMMA = 34, 92, 44
-_OPENING, _CLOSING, _OTHER_BRACKET = 123, 125, 0x20  # of objects; those of lists differ in one bit
+_OPENING, _CLOSING, _OTHER_BRACKET = 123, 125, 0x20  # of objects; brackets of lists differ in one bit
 _SPACE = b" \t\r\n"
 _NO_JSON = "the body is no JSON: it has no end, or brackets that do not belong together"
-_FIRST = re.compile(r"^\[(\d+)\]")  # the number of an element, at the beginning of a path
+_FIRST = re.compile(r"^\[(\d+)\]")  # the index of an element, at the beginning of a path
 _NAME = re.compile(rb'\s*("(?:[^"\\]|\\.)*")\s*:\s*', re.DOTALL)
 
 
 class _Part:
-    """A list or an object in a body: where it begins and ends, brackets included, and commas where it may be cut.
+    """A list or object in a body: its bounds, brackets included, and commas where it can be cut.
 
-    There is a cut in each stretch of `AT_ONCE` bytes, unless an element is longer than that.
+    There is a cut in each `AT_ONCE` bytes, unless an element is longer than that.
     """
 
     def __init__(self, start: int) -> None:
         self.start, self.end = start, 0
         self.cuts: list[int] = []
-        self._latest = start  # comma, or the beginning
+        self._latest = start  # the latest comma, or the start
 
     def note_commas(self, commas: Ints) -> None:
-        """Commas of a stretch, in order."""
+        """Record the commas of a chunk, in order."""
         if commas.size:
             self._check_width(int(commas[0]))
             self._latest = int(commas[-1])
             self.cuts.append(self._latest)
 
     def close(self, end: int, cut: bool) -> None:
-        """The part ends before this byte; `cut`: it is one that is cut."""
+        """The part ends before this byte; `cut`: whether it is cut into slices."""
         if cut:
             self._check_width(end - 1)
         self.end = end
@@ -61,7 +61,7 @@ class _Part:
             raise Refused(422, f"an element of the body has {end - self._latest} bytes, at most {WIDEST} are read")
 
     def slices(self) -> Iterator[tuple[int, int]]:
-        """Where stretches of whole elements begin and end."""
+        """Yield the bounds of slices of whole elements."""
         start = self.start + 1
         for cut in self.cuts:
             yield start, cut
@@ -70,20 +70,20 @@ class _Part:
 
 
 class _Cutter:
-    """Finds the parts of a body: the elements of a list, or those of the lists and objects that an object has."""
+    """Finds the parts of a body: the elements of a list, or those of the lists and objects in an object."""
 
     def __init__(self, body: mmap.mmap) -> None:
         self.body = body
         self._in_text, self._escaped, self._depth = False, False, 0
         first = re.compile(rb"\s*(.)", re.DOTALL).match(body[:AT_ONCE])
         self.listed = first is not None and first.group(1) == b"["
-        self._cut_at = 1 if self.listed else 2  # in how many brackets the elements stand
+        self._cut_at = 1 if self.listed else 2  # bracket depth of the elements
         self.outer: _Part | None = None
         self.members: list[int] = []  # commas between the members of an object
         self.inner: list[_Part] = []  # lists and objects among its members
 
     async def look_through(self) -> None:
-        """Look at all of it, some bytes between other requests."""
+        """Scan the whole body, in chunks between other requests."""
         for start in range(0, len(self.body), AT_ONCE):
             self._look(start)
             await asyncio.sleep(0)
@@ -96,7 +96,7 @@ class _Cutter:
             await asyncio.sleep(0)
 
     def _look(self, start: int) -> None:
-        """Take up brackets and commas outside of texts."""
+        """Process the brackets and commas outside of strings in a chunk."""
         chunk = np.frombuffer(self.body[start : start + AT_ONCE], np.uint8)
         quotes = chunk == _QUOTE
         if self._escaped or (chunk == _ESCAPE).any():
@@ -107,7 +107,7 @@ class _Cutter:
         opening, closing = (bracket == _OPENING) & outside, (bracket == _CLOSING) & outside
         after: Ints = self._depth + np.cumsum(opening.astype(np.int64) - closing)
         self._depth = int(after[-1])
-        depth = after + closing  # a bracket that closes is among what it closes
+        depth = after + closing  # a closing bracket counts as inside
         commas = (chunk == _COMMA) & outside
         if not self.listed:
             self.members += (np.flatnonzero(commas & (depth == 1)) + start).tolist()
@@ -118,7 +118,7 @@ class _Cutter:
         self._take(brackets + start, opening[brackets], depth[brackets], between)
 
     def _take(self, brackets: Ints, opening: Bools, depth: Ints, commas: Ints) -> None:
-        """Begin and end parts in the order of their brackets, with the commas between these."""
+        """Open and close parts in the order of their brackets, with the commas between them."""
         done = 0
         for place, opens, deep in zip(brackets.tolist(), opening.tolist(), depth.tolist(), strict=True):
             upto = int(np.searchsorted(commas, place))
@@ -143,11 +143,11 @@ class _Cutter:
             part.note_commas(commas)
 
     def _after_escape(self, chunk: Any) -> Bools:
-        """Which bytes stand after a backslash that does not stand after one itself."""
+        """[n] which bytes are escaped: they follow a backslash that is not escaped itself."""
         escapes, places = chunk == _ESCAPE, np.arange(chunk.size)
-        latest = np.maximum.accumulate(np.where(escapes, -1, places))  # byte that is no backslash
+        latest = np.maximum.accumulate(np.where(escapes, -1, places))  # index of the latest byte that is no backslash
         run = places - latest  # of backslashes up to here
-        run[latest < 0] += self._escaped  # which may have begun before
+        run[latest < 0] += self._escaped  # a run may continue from the previous chunk
         active = escapes & (run % 2 == 1)
         before: Bools = np.concatenate([[self._escaped], active[:-1]])
         self._escaped = bool(active[-1])
@@ -155,7 +155,7 @@ class _Cutter:
 
 
 class Slicer:
-    """Decodes long bodies of one schema: a structure with members that may be long, or rows."""
+    """Decodes long bodies of one schema: a struct with long members, or rows."""
 
     def __init__(self, schema: Any) -> None:
         self._decoder = msgspec.json.Decoder(schema)
@@ -166,7 +166,10 @@ class Slicer:
         self._decoders: dict[tuple[bool, Any], msgspec.json.Decoder[Any]] = {}
 
     async def decode(self, file: BinaryIO) -> Any:
-        """The body in a file; refused as a whole if anything in it is wrong. `free` it at the end."""
+        """Decode the body in a file.
+
+        Raises Refused if anything in it is invalid. Pass the result to `free` at the end.
+        """
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as body:
             cutter = _Cutter(body)
             await cutter.look_through()
@@ -176,7 +179,7 @@ class Slicer:
             return await self._object(cutter)
 
     async def _object(self, cutter: _Cutter) -> Any:
-        """An object of which long lists and objects are decoded in slices, and the rest at once."""
+        """Decode an object: long lists and objects in slices, the rest at once."""
         body, long, rest, size = cutter.body, {}, [], 0
         for start, end, part in _members(cutter):
             name = None if part is None else _NAME.fullmatch(body[start : part.start])
@@ -202,7 +205,7 @@ class Slicer:
         return whole
 
     async def _gathered(self, body: mmap.mmap, part: _Part, kinds: tuple[Any, Any], where: str) -> Any:
-        """A list or an object, from its slices."""
+        """Decode a list or an object in slices."""
         listed = body[part.start : part.start + 1] == b"["
         kind, brackets = kinds[0] if listed else kinds[1], (b"[", b"]") if listed else (b"{", b"}")
         if kind is None or body[part.end - 1 : part.end] != brackets[1]:
@@ -216,7 +219,7 @@ class Slicer:
         members: dict[str, Any] = {}
         for start, end in part.slices():
             content = body[start:end]
-            if part.cuts and not content.strip(_SPACE):  # a comma with nothing after it
+            if part.cuts and not content.strip(_SPACE):  # a trailing comma
                 raise Refused(422, _NO_JSON)
             some = _decoded(brackets[0] + content + brackets[1], decoder, where, len(rows))
             if listed:
@@ -228,7 +231,7 @@ class Slicer:
 
 
 def _members(cutter: _Cutter) -> Iterator[tuple[int, int, _Part | None]]:
-    """Where each member of an object begins and ends, and the list or object in it, if that is long."""
+    """Yield the bounds of each member of an object, and the list or object in it if that is long."""
     assert cutter.outer is not None
     ends, parts = [*cutter.members, cutter.outer.end - 1], iter(cutter.inner)
     part = next(parts, None)
@@ -240,7 +243,7 @@ def _members(cutter: _Cutter) -> Iterator[tuple[int, int, _Part | None]]:
 
 
 def _elements(hint: Any) -> tuple[Any, Any]:
-    """What a list of this type has for elements, and what an object has for values; None where it is neither."""
+    """The element type if the type is a list, and the value type if it is an object; None where it is not."""
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin is list:
         return parts[0], None
@@ -253,7 +256,7 @@ def _elements(hint: Any) -> tuple[Any, Any]:
 
 
 def _decoded(content: bytes, decoder: msgspec.json.Decoder[Any], where: str, done: int) -> Any:
-    """The elements of a slice; what is wrong is told with the place that it has in the whole body."""
+    """Decode a slice. Errors give the position in the whole body."""
     try:
         return decoder.decode(content)
     except msgspec.ValidationError as error:
@@ -267,7 +270,7 @@ def _decoded(content: bytes, decoder: msgspec.json.Decoder[Any], where: str, don
 
 
 async def free(body: Any) -> None:
-    """Let go of a long body some elements at a time: that takes as long as to make them."""
+    """Free a long body in steps with other requests in between: that takes as long as creating it."""
     fields = body.__struct_fields__ if isinstance(body, msgspec.Struct) else ()
     for value in (body, *(getattr(body, name) for name in fields)):
         if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What is known of a board, a page of its items at a time, encoded a part at a time: 10,000 items are a megabyte."""
+"""The state of a board: pages of items, encoded in slices, since 10,000 items take a megabyte."""
 
 import asyncio
 from collections.abc import Callable
@@ -29,12 +29,12 @@ from ..board.watch_summary import (
 from .bodies import encode as _encode
 from .request import NO_SEGMENTS, Call, Parts, limit_of
 
-MOST_ITEMS = 10_000  # of an answer
-_AT_ONCE = 500  # items encoded between other requests: some milliseconds
+MOST_ITEMS = 10_000  # per answer
+_AT_ONCE = 500  # items encoded between other requests: a few milliseconds
 
 
 class RegimeOut(Schema):
-    """A stretch of rounds with one click behaviour; estimates by item, in the order of `items`."""
+    """A period of rounds with one click behaviour; estimates are by item, in the order of `items`."""
 
     number: int
     start: int
@@ -43,9 +43,10 @@ class RegimeOut(Schema):
 
 
 class ChangeOut(Schema):
-    """From one regime to another: the round it is dated to, and the round in which it was noticed.
+    """A change of regime: the round to which it is dated, and the round in which it was noticed.
 
-    `inversion`: nats by which the regime before, inverted, predicts the one after better than as it was learnt.
+    `inversion`: how much better, in nats, the previous regime inverted predicts the next one than the previous regime
+    as learnt.
     """
 
     start: int
@@ -56,10 +57,10 @@ class ChangeOut(Schema):
 
 
 class ShortView(Schema):
-    """What SteadyRank makes of the feedback, in short.
+    """Key figures of SteadyRank's view of the feedback.
 
     `inverted`: the latest change looks like an inversion of what was learnt before it. `attention`: the chance that
-    each place of a list is looked at, as learnt from clicks; 1 everywhere of users who scan until they click.
+    each place of a list is looked at, as learnt from clicks; 1 everywhere for users who scan until they click.
     """
 
     current: int
@@ -73,27 +74,27 @@ class ShortView(Schema):
 
 
 class ViewOut(ShortView):
-    """What SteadyRank makes of the feedback."""
+    """SteadyRank's view of the feedback."""
 
     regimes: list[RegimeOut]
     changes: list[ChangeOut]
 
 
 class StateItem(ItemOut):
-    """An item, and what is known of it, where the board has `features`."""
+    """An item, with its features where the board has any."""
 
     features: Known | UnsetType = UNSET
 
 
-_Names: TypeAlias = list[str]  # `list` is a member of what follows
+_Names: TypeAlias = list[str]  # `list` is a member of the class below
 _Changes: TypeAlias = list[ChangeOut]
 _Estimates: TypeAlias = list[float]
 
 
 class SegmentOut(Schema):
-    """A segment of the visits, null for visits without one: the list that it gets now, and what is learnt in it.
+    """A segment of the visits (null: visits without one): its present list, and the learner's view of it.
 
-    `estimates`: of each item in the segment's current regime, in the order of `items`.
+    `estimates`: for each item in the segment's current regime, in the order of `items`.
     """
 
     segment: str | None
@@ -104,11 +105,10 @@ class SegmentOut(Schema):
 
 
 class StateOut(Schema):
-    """A board, its items, the learner's own view where it has one, who is left out, and what that saved.
+    """A board, its items, the learner's view if it has one, the silenced senders, and what silencing saved.
 
-    `features`: what these are worth, `segments`: each with its list; null on a board that has none.
-    `items` and the estimates of regimes are of a page; `next`: what to give as `after` for the one that follows, null
-    if there is none.
+    `features`: what they explain; `segments`: each with its list; null on a board without any. `items` and the
+    estimates of regimes cover one page; `next`: the value of `after` for the next page, null on the last.
     """
 
     board: BoardOut
@@ -123,13 +123,13 @@ class StateOut(Schema):
 
 
 def look_over(board: Board) -> tuple[Seen, SavedOut | None]:
-    """What takes the longer, the more items a board has: what is seen in them, and what was saved."""
+    """Compute the parts of the state whose cost grows with the number of items."""
     seen = see(board)
     return seen, summarize_savings(board, seen.view)
 
 
 def describe_guard(board: Board, segment: str | None, most: int | None = None) -> GuardOut:
-    """Who is left out: all, or so many; with a `segment`, those with visits of it, the most of these first."""
+    """The silenced senders, at most `most`; with a `segment`, those with visits of it, most visits first."""
     names, guard = board.learner_state.features.segments, summarize_guard(board)
     if segment is not None:
         if segment not in names:
@@ -143,16 +143,16 @@ def describe_guard(board: Board, segment: str | None, most: int | None = None) -
 
 
 async def state(call: Call) -> Parts[StateOut]:
-    """Items with their click rates and estimates, at most `limit`, those after one; and the learner's own view."""
+    """A page of at most `limit` items with click rates and estimates, and the learner's view of the feedback."""
     session = call.worker.find_board(call.board)
-    limit_of(call.query.get("limit"), MOST_ITEMS)  # what is refused is so before anything is looked at
+    limit_of(call.query.get("limit"), MOST_ITEMS)  # refuse an invalid limit before doing any work
     (view, _), saved = await call.worker.inspect_board(session, look_over)
     learner_state = session.board.learner_state
     page = _page(learner_state, limit_of(call.query.get("limit"), MOST_ITEMS), call.query.get("after"))
     event, board = session.applied, session.summary()
     guard = describe_guard(session.board, call.query.get("segment"))
     features, segments = summarize_features(session.board, view), summarize_segments(session.board, view)
-    items = _items(session.board, view, page)  # as of this moment, whatever happens between the parts
+    items = _items(session.board, view, page)  # a copy, not affected by what happens between the slices
     more = learner_state.names[page.stop - 1] if page.stop < len(learner_state.names) else None
     regimes = [] if view is None else [regime.estimate[page.start : page.stop].copy() for regime in view.regimes]
     parts = [b'{"board":', _encode(board), b',"items":', *await _in_slices(len(page), items), b',"view":']
@@ -171,7 +171,7 @@ def _page(state: LearnerState, limit: int, after: str | None) -> range:
 
 
 def _items(board: Board, view: View | None, page: range) -> Callable[[int, int], list[StateItem]]:
-    """What gives the items of some places of a page, as they stand now."""
+    """Copy the items of a page; returns a function that builds those of a range of places."""
     state, part = board.learner_state, slice(page.start, page.stop)
     has_features = state.features.size > 0
     described = {name: board.described[name] for name in state.names[part] if name in board.described}
@@ -211,9 +211,9 @@ def _items(board: Board, view: View | None, page: range) -> Callable[[int, int],
 
 
 async def _view(view: View, regimes: list[Floats]) -> list[bytes]:
-    """The view in JSON, with the estimates of each regime."""
+    """Encode the view, with the estimates of each regime."""
     shown = ViewOut.of(view, regimes=[], changes=[ChangeOut.of(change) for change in view.changes])
-    begin, end = _encode(shown).split(b'"regimes":[]')  # there is no text in it: this stands there once
+    begin, end = _encode(shown).split(b'"regimes":[]')  # unique, since the view has no text
     parts = [begin, b'"regimes":[']
     for k, (regime, estimates) in enumerate(zip(view.regimes, regimes, strict=True)):
         empty = RegimeOut.of(regime, estimates=[])
@@ -222,11 +222,11 @@ async def _view(view: View, regimes: list[Floats]) -> list[bytes]:
 
 
 async def _segments(segments: list[SegmentSummary], page: range) -> list[bytes]:
-    """The segments in JSON, with the estimates of each for a page; null if there are none."""
+    """Encode the segments, with the estimates of each for a page; null if there are none."""
     if not segments:
         return [b"null"]
     parts: list[bytes] = []
-    for one in segments:  # views are copies: nothing that happens between the parts changes them
+    for one in segments:  # views are copies, not affected by what happens between the slices
         view, estimates = one.view, one.view.regime(one.view.current).estimate[page.start : page.stop]
         empty = SegmentOut(
             segment=one.segment,
@@ -248,7 +248,7 @@ async def _numbers(values: Floats) -> list[bytes]:
 
 
 async def _in_slices(size: int, values: Callable[[int, int], list[Any]]) -> list[bytes]:
-    """A list in JSON, encoded a part at a time with other requests in between."""
+    """Encode a list in slices, with other requests in between."""
     parts = [b"["]
     for start in range(0, size, _AT_ONCE):
         encoded = _encode(values(start, min(start + _AT_ONCE, size)))

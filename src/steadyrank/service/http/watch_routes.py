@@ -1,4 +1,4 @@
-"""Routes for people who watch a board: labels, what a page shows, the board as a file."""
+"""Routes for people who watch a board: labels, the data of its page, and its export."""
 
 import asyncio
 from typing import Annotated, Any, TypeAlias
@@ -32,12 +32,12 @@ from ..worker.worker import Worker
 from .request import Call, DoneOut, File
 from .state_route import ShortView, describe_guard, look_over
 
-_MOST_EFFECTS = 12  # shown of what features do, the strongest
-MOST_SILENCED = 50  # shown of those who are not heard
+_MOST_EFFECTS = 12  # effects of features shown, strongest first
+MOST_SILENCED = 50  # silenced senders shown
 
 
 class LabelIn(Schema):
-    """Rounds from `start` to `end`, both included, and what they are: fraud or honest."""
+    """Rounds from `start` to `end`, both included, and their label: fraud or honest."""
 
     start: int
     end: int
@@ -54,10 +54,10 @@ class LabelOut(Schema):
 
 
 class ClientLabelIn(Schema):
-    """A client or a cohort, and what it is: fraud or honest.
+    """A client or a cohort, and its label: fraud or honest.
 
-    `client`: the number that `state` and `watch` show, or the name that lists were asked for with. `kind`: which kind
-    of cohort it is; left out for a client.
+    `client`: the number that `state` and `watch` show, or the name with which lists were requested. `kind`: the kind
+    of the cohort; omitted for a client.
     """
 
     client: Annotated[int, Meta(ge=0)] | Annotated[str, Meta(min_length=1, max_length=200)]
@@ -82,7 +82,7 @@ class LabelsOut(Schema):
 
 
 class BandOut(Schema):
-    """Rounds of one regime in a row, both ends included, and whether it is the trusted one."""
+    """Consecutive rounds of one regime, both ends included, and whether it is the trusted one."""
 
     start: int
     end: int
@@ -90,7 +90,7 @@ class BandOut(Schema):
     trusted: bool
 
 
-_Items: TypeAlias = list[WatchItem]  # `list` is a member of what follows
+_Items: TypeAlias = list[WatchItem]  # `list` is a member of the class below
 _Bands: TypeAlias = list[BandOut]
 _Labels: TypeAlias = list[LabelOut]
 _ClientLabels: TypeAlias = list[ClientLabelOut]
@@ -109,16 +109,16 @@ _FewOutcomes: TypeAlias = list[FewOutcomesOut]
 
 
 class WatchOut(Schema):
-    """A board as a page shows it.
+    """A board as its page shows it.
 
-    `event`: the latest one applied; `open`: impressions that can be answered now; `events`: how many of this board
-    the log holds, from number `first_event` on; `lag`: how many in the store were not applied here yet; `stale`:
-    the log is being replayed; `first_round`: the first one that may be labelled; `list`: what users get now;
-    `diverging`: items whose click rate is outside of the interval of their estimate, by how far;
-    `few_outcomes`: items whose clicks rose while what came of them did not, in the lists that are remembered;
-    `guard`: who is left out, the 50 with the most visits; `saved`: what people would have lost otherwise; `rules`:
-    what those of the board cost, null if it has none; `features`: what these are worth, the 12 strongest; `segments`:
-    of each its list, null on a board without; `labels`: of rounds, and `client_labels`: of clients and cohorts.
+    `event`: the latest one applied; `open`: impressions that can still be answered; `events`: number of this board's
+    events in the log, from event `first_event` on; `lag`: events in the store not applied here yet; `stale`: the log
+    is being replayed; `first_round`: the first that can be labelled; `list`: what users get now; `diverging`: items
+    whose click rate is outside the interval of their estimate, farthest first; `few_outcomes`: items whose clicks
+    rose while their outcomes did not, in the remembered lists; `guard`: the silenced senders, the 50 with the most
+    visits; `saved`: what people would have lost without that; `rules`: what the board's rules cost, null if it has
+    none; `features`: what they explain, with the 12 strongest effects; `segments`: the list of each, null on a board
+    without; `labels`: of rounds, and `client_labels`: of clients and cohorts.
     """
 
     board: BoardOut
@@ -157,19 +157,19 @@ def _of_clients(board: Board) -> list[ClientLabelOut]:
 
 
 async def label(call: Call, body: LabelIn) -> LabelOut:
-    """Label rounds: fraud is not learnt from, honest rounds open no regime. The server replays the log meanwhile."""
+    """Label rounds: fraud is not learnt from, honest rounds open no regime. The log is replayed in the background."""
     session = call.worker.find_board(call.board)
     return LabelOut.of(await reconfigure.label(call.worker, session, body.start, body.end, body.label))
 
 
 async def label_client(call: Call, body: ClientLabelIn) -> ClientLabelOut:
-    """Label a client or a cohort: fraud is not learnt from, honest is. The server replays the log meanwhile."""
+    """Label a client or cohort: fraud is not learnt from, honest is. The log is replayed in the background."""
     session = call.worker.find_board(call.board)
     return _out_client(await reconfigure.label_client(call.worker, session, body.client, body.kind, body.label))
 
 
 async def unlabel(call: Call) -> DoneOut:
-    """Take a label back, as if it had never been. The server replays the log meanwhile."""
+    """Remove a label, as if it had never existed. The log is replayed in the background."""
     session = call.worker.find_board(call.board)
     if not (call.part.isascii() and call.part.isdigit() and len(call.part) < 19):
         raise Refused(404, f"no label {call.part!r:.80}")
@@ -184,7 +184,7 @@ async def labels(call: Call) -> LabelsOut:
 
 
 async def watch(call: Call) -> WatchOut:
-    """What a page of a board shows, small at any number of items."""
+    """A summary of a board for its page, small at any number of items."""
     session, worker = call.worker.find_board(call.board), call.worker
     (view, diverging), saved = await worker.inspect_board(session, look_over)
     board = session.board
@@ -211,7 +211,7 @@ async def watch(call: Call) -> WatchOut:
 
 
 def progress(worker: Worker, session: BoardSession) -> dict[str, Any]:
-    """How far a board has come, as a page shows it."""
+    """The progress of a board, as its page shows it."""
     board, edge = session.board, session.edge
     return {
         "event": session.applied,
@@ -225,7 +225,7 @@ def progress(worker: Worker, session: BoardSession) -> dict[str, Any]:
 
 
 def labelled(board: Board) -> dict[str, Any]:
-    """The labels of a board, as a page shows them."""
+    """The labels of a board, as its page shows them."""
     return {"labels": _of_rounds(board), "client_labels": _of_clients(board)}
 
 

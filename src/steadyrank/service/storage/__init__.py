@@ -1,4 +1,4 @@
-"""What is on the disk: a store, opened by its address. How it is kept is nobody else's business."""
+"""The store of boards, opened by its URL. Its representation is private to this package."""
 
 from .sql_store import SqlStore, first_wrong, open_store, partition_of, would_be_new
 from .store import (

@@ -1,21 +1,20 @@
 """A store in SQLite or PostgreSQL: one definition of its statements for both.
 
-Each row of the log and each snapshot has a checksum, by which a row that is not as it was written is noticed. It has
-no key, so whoever can write to the store can compute it: it is there for bits that flip, disks that lie, and rows
-that somebody edited by hand.
+Each row of the log and each snapshot has a checksum that detects changes. It has no key, so whoever can write to the
+store can recompute it: it is meant for bit flips, faulty disks, and rows edited by hand.
 
-The record of who changed what is only ever added to. Each of its rows holds a digest of itself and of the one before,
-so that a row that was changed, or taken out from among others, is noticed; the end of it can be cut off unseen.
+The audit record of changes is append-only. Each row has a digest of itself and of the digest before, so that a row
+that was changed, or removed from the middle, is detected; truncation at the end is not.
 
-Boards fall into partitions, by a hash of their names: one in SQLite, 256 in PostgreSQL. Each has an order of events
-of its own, and no row in common with the others. The numbers of its events, and so of its boards, leave the number of
-the partition as the remainder when they are divided by how many there are: so all numbers differ, and a number tells
-its partition. Each partition has a fence, a number that is raised whenever another worker becomes its owner; a store
-that was opened with fences writes to these partitions alone, and only as long as their fences are those.
+Boards are divided into partitions by a hash of their names: one partition in SQLite, 256 in PostgreSQL. Each has its
+own order of events, and no row in common with the others. The numbers of its events, and so of its boards, are
+congruent to the number of the partition modulo the number of partitions: so all numbers differ, and a number tells
+its partition. Each partition has a fence, a number that is raised with each change of owner; a store opened with
+fences writes only to these partitions, and only while their fences are unchanged.
 
 Clients and cohorts get their numbers in the transaction that writes the event. A board begins with one secret, which
-also makes hashes of clients and stays for that; when the one that signs impression ids is rotated, the former ones
-are kept until the ids that they signed have expired.
+also keys the hashes of clients for good; when the secret that signs impression ids is rotated, the former ones are
+kept until the ids that they signed have expired.
 """
 
 import collections
@@ -34,33 +33,33 @@ from .sql import Database, Query, Row, connect, insert, parts
 from .store import Act, Damaged, Fenced, Holding, Key, KnownBoard, LogEntry, Member, NewEntry, Numbers, Seal, Sender
 from .tables import check_format, prepare
 
-_SLICE = 20_000  # events deleted at a time
+_SLICE = 20_000  # events deleted per transaction
 _EVENTS = "events (seq, board, at, body, checksum)"
 _SNAPSHOTS = "snapshots (board, seq, body, checksum)"
-_CLIENTS_AT_ONCE = 1_000  # forgotten by one event: applying it must not take long
+_CLIENTS_AT_ONCE = 1_000  # forgotten by one event, so that applying it is quick
 _NOBODY = -1
 _AHEAD = 60.0  # seconds by which clocks may differ
 _CLIENT_SEEN = "ON CONFLICT (board, hash) DO UPDATE SET visits = clients.visits + excluded.visits, at = excluded.at"
 _KEY_COLUMNS = "id, hash, scopes, board, created, revoked, expires"
 _LONGEST_TEXT = 1_000  # characters of a text
-_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # what cannot be stored, or not be seen
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # control characters and surrogates
 _ACT_COLUMNS = "number, at, who, what, board, detail, digest"
 _EVENT_PREFIX = struct.Struct("<qqd")  # number, board, time
-_SNAPSHOT_PREFIX = struct.Struct("<qqq")  # number of the event, board, bytes
+_SNAPSHOT_PREFIX = struct.Struct("<qqq")  # number of the event, board, size in bytes
 _NOW = "EXTRACT(EPOCH FROM clock_timestamp())::float8"  # of PostgreSQL: only its partitions have owners
-_LONG_GONE = 3_600.0  # seconds after which a worker that ended is forgotten
-_BEGINNING = 64  # bytes of a snapshot, which hold the digest of all others
+_LONG_GONE = 3_600.0  # seconds after which a dead worker is deleted
+_BEGINNING = 64  # bytes of a snapshot that contain the digest of the rest
 
 
 class SqlStore:
-    """A connection to a store, used by one thread at a time; what fails is `Unavailable`.
+    """A connection to a store, used by one thread at a time; failures raise Unavailable.
 
-    Once a newer version has upgraded the store, writing and asking for its head is `Outdated`. Whatever writes events
-    changes the row of their partition in `heads` first, which locks it until the end of the transaction: so writers
-    take turns, and numbers are given out in the order in which transactions end.
+    Once a newer version has upgraded the store, writing and reading the head raise Outdated. Every writer of events
+    first updates the row of their partition in `heads`, which locks it until the end of the transaction: so writers
+    take turns, and numbers are assigned in commit order.
 
-    `fences`: by partition the fence that this connection knows; writing to a partition that is not among them, or has
-    another one, is `Fenced`. None: it is somebody's own store, or a command of an operator; no fence matters.
+    `fences`: the fence of each partition that this connection may write to; writing to any other, or if the fence has
+    changed, raises Fenced. None: no fences, for a private store or an operator's command.
     """
 
     def __init__(self, url: str, fences: Mapping[int, int] | None = None) -> None:
@@ -74,18 +73,18 @@ class SqlStore:
             raise
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._db.close()
 
     def reading(self) -> contextlib.AbstractContextManager[None]:
-        """All that is read inside belongs to one moment."""
+        """A context in which all reads see one moment."""
         return self._db.reading()
 
     @contextlib.contextmanager
     def _writing(self, boards: Sequence[int] = ()) -> Iterator[None]:
-        """A transaction that writes anything but events, of some boards, unless the store was upgraded meanwhile.
+        """A transaction that writes anything but events, of some boards; raises Outdated if the store was upgraded.
 
-        No partition of these boards gets another owner until its end, and their events go on being written.
+        Until its end no partition of these boards can change its owner, but their events can be written.
         """
         with self._db.transaction():
             partitions = sorted({board % self.partitions for board in boards}) or [0]
@@ -98,7 +97,7 @@ class SqlStore:
             yield
 
     def _check_fences(self, stored: Iterable[tuple[int, int]]) -> None:
-        """Refuse to write to partitions that have other owners by now; inside a transaction that locks them."""
+        """Raise Fenced if partitions have other owners by now; call it inside a transaction that locks them."""
         fences = self._fences
         if fences is not None:
             gone = [partition for partition, fence in stored if fences.get(partition) != fence]
@@ -106,21 +105,21 @@ class SqlStore:
                 raise Fenced(gone)
 
     def _take_numbers(self, partition: int, count: int) -> int:
-        """Inside a transaction: the last of so many new numbers of events; nobody else takes any until its end."""
+        """Inside a transaction: take `count` event numbers and return the last; others wait until its end."""
         return self._take_several({partition: count})[partition]
 
     def _take_several(self, counts: Mapping[int, int]) -> dict[int, int]:
-        """`_take_numbers` of several partitions, by partition."""
+        """The same for several partitions, by partition."""
         return self._checked(self._db.read_several(self._moving(counts))[0])
 
     def _moving(self, counts: Mapping[int, int]) -> Query:
-        """What takes so many numbers of each of some partitions."""
+        """The statement that takes numbers of several partitions."""
         given, values = self._db.table([(partition, n * self.partitions) for partition, n in counts.items()])
         text = f"UPDATE heads SET seq = seq + column2 FROM {given} WHERE partition = column1 "
         return text + "RETURNING partition, seq, format, fence", values
 
     def _checked(self, heads: Sequence[Row]) -> dict[int, int]:
-        """The last number of each partition by what `_moving` gave, unless its format or its fence is another one."""
+        """Check format and fences in the rows returned by `_moving`; returns the last number by partition."""
         check_format(heads[0][2])
         self._check_fences((row[0], row[3]) for row in heads)
         return {row[0]: int(row[1]) for row in heads}
@@ -129,13 +128,13 @@ class SqlStore:
         insert(self._db, _EVENTS, [_event_row(seq, board, at, body)])
 
     def try_writing(self) -> None:
-        """See whether something can be written; nothing changes."""
+        """Raise an exception if the store cannot be written to; changes nothing."""
         with self._db.transaction():
             stored = self._db.write("UPDATE meta SET value = value WHERE name = 'format' RETURNING value")
             check_format(int(stored[0][0]))
 
     def head(self, partition: int | None = None) -> int:
-        """The number of the latest event of a partition; without one, a number that no event exceeds."""
+        """The number of a partition's latest event; without a partition, an upper bound of all numbers."""
         if partition is None:
             seq, number = self._db.read("SELECT MAX(seq), MAX(format) FROM heads")[0]
         else:
@@ -144,32 +143,32 @@ class SqlStore:
         return int(seq)
 
     def heads(self, partitions: Iterable[int]) -> dict[int, int]:
-        """The numbers of the latest events of some partitions."""
+        """The numbers of the latest events of partitions."""
         wanted = set(partitions)
         rows = self._db.read("SELECT partition, seq, format FROM heads")
         check_format(max(row[2] for row in rows))
         return {row[0]: int(row[1]) for row in rows if row[0] in wanted}
 
     def partition_of(self, name: str) -> int:
-        """The partition of a board of this name."""
+        """The partition of a board by its name."""
         return partition_of(name, self.partitions)
 
     def time(self) -> float | None:
-        """What time it is by the store's own clock, in seconds since 1970; None if it has none."""
+        """The time by the store's own clock, in seconds since 1970; None if it has none."""
         return self._db.time()
 
     def latest(self) -> tuple[int, float]:
-        """The number of the latest event that is kept, and when it was written; zeros if there is none."""
+        """The number of the latest event kept, and when it was written; zeros if there is none."""
         rows = self._db.read("SELECT seq, at FROM events ORDER BY seq DESC LIMIT 1")
         return (int(rows[0][0]), float(rows[0][1])) if rows else (0, 0.0)
 
     def append(self, rows: Sequence[NewEntry], at: float) -> tuple[list[int], list[Numbers]]:
-        """Write events in one go; of each its number, and the numbers of its client and cohorts.
+        """Write events in one transaction. Returns their numbers, and the numbers of their clients and cohorts.
 
-        On disk when it returns. Events of a partition are numbered in the order in which writes end: who has seen
-        event n has seen all before it. Clients and cohorts of a board get 0, 1, 2, ... as they come; one that was
-        forgotten gets a new number when it comes again. When somebody has one forgotten, events that a worker put
-        before it had read of it are nobody's, -1, for they may be that client's.
+        They are on disk on return. Events of a partition are numbered in commit order: whoever has seen event n has
+        seen all before it. Clients and cohorts of a board get 0, 1, 2, ... in order of appearance; a forgotten one
+        gets a new number when it comes again. After a client was forgotten on request, events that a worker queued
+        before it had read of that are anonymous (-1), since they may be that client's.
         """
         step = self.partitions
         counts = collections.Counter([row.board % step for row in rows])
@@ -187,7 +186,10 @@ class SqlStore:
         return seqs, numbers
 
     def append_if(self, board: int, edge: int, event: bytes, at: float) -> bool:
-        """Write an event, unless the log of its board was shortened beyond this edge or is gone; whether it did."""
+        """Write an event unless the log of its board was shortened beyond `edge`, or is gone.
+
+        Returns whether it did.
+        """
         with self._db.transaction():
             self._take_numbers(board % self.partitions, 0)
             if not self._db.read("SELECT 1 FROM boards WHERE id = ? AND edge = ?", board, edge):
@@ -198,9 +200,9 @@ class SqlStore:
     def entries(
         self, after: int, upto: int, board: int | None = None, most: int = 10_000, partition: int | None = None
     ) -> Iterator[LogEntry]:
-        """Events after one number and up to another, in order, all of them or those of a board or a partition.
+        """Yield events with numbers in (after, upto], in order: all, or those of a board or a partition.
 
-        Those with `damage` are not as they were written.
+        Events with `damage` have changed since they were written.
         """
         only = "" if board is None else f"AND board = {board:d} "
         if partition is not None and self.partitions > 1:
@@ -223,12 +225,12 @@ class SqlStore:
             after = rows[-1][0]
 
     def bodies(self, board: int, after: int, upto: int, most: int) -> tuple[int, dict[int, bytes]]:
-        """What some events of a board hold, by number, and up to which number they go; damaged ones are left out."""
+        """The bodies of up to `most` events of a board, without damaged ones, and the number read up to."""
         entries = list(itertools.islice(self.entries(after, upto, board, most), most))
         return entries[-1].seq if len(entries) == most else upto, {x.seq: x.body for x in entries if not x.damage}
 
     def rewrite(self, board: int, bodies: Mapping[int, bytes]) -> None:
-        """Let events of a board, by number, hold something else: what has to be forgotten. All of them, or none."""
+        """Replace the bodies of events of a board, in one transaction, to remove what must be forgotten."""
         with self._writing([board]):
             for seq, body in bodies.items():
                 for (at,) in self._db.read("SELECT at FROM events WHERE seq = ? AND board = ?", seq, board):
@@ -236,12 +238,12 @@ class SqlStore:
                     self._db.write("UPDATE events SET body = ?, checksum = ? WHERE seq = ?", body, checksum, seq)
 
     def shortened(self, board: int) -> int:
-        """Up to which event the log of a board became a snapshot; 0 if it is whole."""
+        """The event up to which a snapshot replaced the log of a board; 0 if the log is complete."""
         rows = self._db.read("SELECT edge FROM boards WHERE id = ?", board)
         return int(rows[0][0]) if rows else 0
 
     def edges(self, boards: Sequence[int]) -> dict[int, int]:
-        """Up to which event the log of each of some boards became a snapshot; those that are gone are left out."""
+        """The same for several boards; deleted ones are left out."""
         return {row[0]: row[1] for row in self._boards("id, edge", boards)}
 
     def _boards(self, columns: str, numbers: Sequence[int]) -> Iterator[Row]:
@@ -250,13 +252,13 @@ class SqlStore:
             yield from self._db.read(f"SELECT {columns} FROM boards WHERE id IN ({places})", *part)
 
     def cut_after(self, seq: int) -> bool:
-        """Whether events after this one, of its partition, became a snapshot."""
+        """Return whether a snapshot has replaced any event after this one in its partition."""
         step = self.partitions
         mine = f"AND MOD(id, {step:d}) = {seq % step:d}" if step > 1 else ""
         return bool(self._db.read(f"SELECT 1 FROM boards WHERE edge > ? {mine}", seq))
 
     def boards(self, numbers: Sequence[int] | None = None) -> dict[int, tuple[str, bytes]]:
-        """Name and secret of every board, or of those with these numbers, by its number."""
+        """Names and secrets of all boards, or of those with these numbers, by number."""
         rows: Iterable[Row]
         if numbers is None:
             rows = self._db.read("SELECT id, name, secret FROM boards")
@@ -265,13 +267,12 @@ class SqlStore:
         return {row[0]: (row[1], bytes(row[2])) for row in rows}
 
     def find_board(self, name: str) -> tuple[int, bytes] | None:
-        """Number and secret of the board of this name; None if there is none."""
+        """Number and secret of a board by its name; None if there is none."""
         rows = self._db.read("SELECT id, secret FROM boards WHERE name = ?", name)
         return (rows[0][0], bytes(rows[0][1])) if rows else None
 
     def known_boards(self, partitions: Iterable[int] | None = None) -> list[KnownBoard]:
-        """Every board, or those of some partitions, the one whose latest event has the highest number first; some
-        microseconds each."""
+        """All boards, or those of some partitions, latest event first; a few microseconds each."""
         step = self.partitions
         some = range(step) if partitions is None else sorted(partitions)
         mine = f"WHERE MOD(boards.id, {step:d}) IN ({', '.join(map(str, some)) or -1})" if len(some) < step else ""
@@ -281,7 +282,7 @@ class SqlStore:
             f"FROM boards LEFT JOIN rests ON rests.board = boards.id {mine}"
         )
         boards = []
-        seals: dict[int, list[Seal]] = {}  # of every board that has any, as `seals` gives them
+        seals: dict[int, list[Seal]] = {}  # of boards that have any, as from `seals`
         for board, secret, until in self._db.read("SELECT board, secret, until FROM seals ORDER BY number DESC"):
             seals.setdefault(board, []).append(Seal(bytes(secret), until))
         for number, name, secret, edge, seq, body, last in rows:
@@ -291,7 +292,7 @@ class SqlStore:
         return sorted(boards, key=lambda board: -board.latest)
 
     def keep_summaries(self, rows: Sequence[tuple[int, int, bytes]]) -> None:
-        """Keep of some boards what is shown of them as of an event: board, event and content; the latest stays."""
+        """Store summaries of boards as of an event: rows of board, event and content; later ones are kept."""
         newer = "ON CONFLICT (board) DO UPDATE SET seq = excluded.seq, body = excluded.body"
         with self._writing([board for board, _, _ in rows]):
             there = self.edges([board for board, _, _ in rows])
@@ -299,7 +300,7 @@ class SqlStore:
             insert(self._db, "rests", here, f"{newer} WHERE excluded.seq >= rests.seq")
 
     def create_board(self, name: str, event: bytes, at: float) -> int | None:
-        """A new board and its first event; its number, or None if the name is taken."""
+        """Create a board with its first event. Returns its number, or None if the name is taken."""
         with self._db.transaction():
             self._take_numbers(self.partition_of(name), 0)
             if self._db.read("SELECT 1 FROM boards WHERE name = ?", name):
@@ -321,12 +322,12 @@ class SqlStore:
         seals: Sequence[Seal] = (),
         promised: float = 0.0,
     ) -> int:
-        """A board from elsewhere, with its log or with a snapshot and what came after; its number.
+        """Import a board, with its log or with a snapshot and the later events. Returns its number.
 
-        `clients`: how many numbers were given to clients there; none of them is given to another one.
+        `clients`: how many client numbers it had assigned; none of them is assigned again.
         """
         with self._db.transaction():
-            extra = 0 if base is None else 1  # the snapshot stands for the beginning
+            extra = 0 if base is None else 1  # the snapshot takes the number of the first event
             step, last = self.partitions, self._take_numbers(self.partition_of(name), len(rows) + extra)
             number = last - (len(rows) + extra - 1) * step
             row = number, name, secret or secrets.token_bytes(32), 0 if base is None else number, clients, promised
@@ -342,24 +343,24 @@ class SqlStore:
         return number
 
     def seals(self, board: int) -> list[Seal]:
-        """The secrets by which ids of a board are signed, the one that signs first; none if it is its first one."""
+        """The secrets that sign ids of a board, the current one first; empty if that is the original one."""
         rows = self._db.read("SELECT secret, until FROM seals WHERE board = ? ORDER BY number DESC", board)
         return [Seal(bytes(secret), until) for secret, until in rows]
 
     def promise(self, board: int, until: float) -> None:
-        """Keep that impression ids of a board may be given out that expire up to this time; the latest one stays."""
+        """Record that impression ids of a board may be valid until this time; a later recorded time stands."""
         with self._writing([board]):
             self._db.write("UPDATE boards SET promised = ? WHERE id = ? AND promised < ?", until, board, until)
 
     def promised(self, board: int) -> float:
-        """The latest time that was promised; 0 if none was."""
+        """The latest promised time; 0 if none."""
         rows = self._db.read("SELECT promised FROM boards WHERE id = ?", board)
         return float(rows[0][0]) if rows else 0.0
 
     def rotate_seal(self, board: int, event: bytes, at: float, until: float) -> bool:
-        """Have another secret sign from now on, and write the event that says so; False if the board is gone.
+        """Make a new secret sign from now on, and write the event that says so. Returns False if the board is gone.
 
-        Ids that were signed before are good until they expire, which they do before `until`.
+        Ids signed before stay valid until they expire, which they do before `until`.
         """
         with self._db.transaction():
             self._take_numbers(board % self.partitions, 0)
@@ -374,7 +375,7 @@ class SqlStore:
         return True
 
     def delete_board(self, board: int, event: bytes, at: float) -> int:
-        """End a board; one event stays, for the other workers: its number, up to which `wipe` deletes the log."""
+        """Delete a board; one event remains, for the other workers. Returns its number, for `wipe_board`."""
         with self._db.transaction():
             seq = self._take_numbers(board % self.partitions, 1)
             self._db.write("DELETE FROM boards WHERE id = ?", board)
@@ -382,18 +383,18 @@ class SqlStore:
         return seq
 
     def wipe_board(self, board: int, seq: int) -> None:
-        """Delete the log before an event, the snapshots and clients of a board that was deleted."""
+        """Delete what is left of a deleted board: its log before event `seq`, snapshots and clients."""
         self._cut(board, seq - 1)
         for table in ("snapshots", "clients", "rests", "seals"):
             with self._db.transaction():
                 self._db.write(f"DELETE FROM {table} WHERE board = ?", board)
 
     def snapshots(self, board: int) -> list[int]:
-        """Up to which event each snapshot of a board goes, the latest first."""
+        """The events as of which there are snapshots of a board, the latest first."""
         return [row[0] for row in self._db.read("SELECT seq FROM snapshots WHERE board = ? ORDER BY seq DESC", board)]
 
     def snapshot(self, board: int, seq: int) -> bytes | None:
-        """A snapshot; `Damaged` if it is not the one that was kept of this board as of this event."""
+        """Read a snapshot; None if there is none. Raises Damaged if it was changed since it was written."""
         rows = self._db.read("SELECT body, checksum FROM snapshots WHERE board = ? AND seq = ?", board, seq)
         if not rows:
             return None
@@ -405,9 +406,11 @@ class SqlStore:
     def save_snapshot(
         self, board: int, seq: int, body: bytes, keep: int = 2, holds: Callable[[], bool] = lambda: True
     ) -> bytes:
-        """Keep a snapshot, and of older ones the latest and the oldest; what is kept, the first one of this event.
+        """Save a snapshot, and of older ones keep only the latest and the oldest.
 
-        Nothing is kept if it no longer `holds` once it is written.
+        Returns the first saved for this event.
+
+        It is deleted again if `holds` returns False once it is written.
         """
         with self._writing([board]):
             if not self._db.read("SELECT 1 FROM boards WHERE id = ?", board):
@@ -425,7 +428,7 @@ class SqlStore:
             return body
 
     def replace_snapshot(self, board: int, seq: int, body: bytes, holds: Callable[[], bool] = lambda: True) -> bool:
-        """Put a snapshot in the place of another one, as long as that `holds`; whether it did."""
+        """Replace a snapshot if `holds` returns True. Returns whether it did."""
         put = "UPDATE snapshots SET body = ?, checksum = ? WHERE board = ? AND seq = ?"
         with self._writing([board]):
             if not holds():
@@ -434,9 +437,9 @@ class SqlStore:
         return True
 
     def edge(self, board: int, before: float, most: int) -> int:
-        """The latest event before all since a time, or that has `most` others of its board after it; 0 if none is.
+        """The latest event that is older than `before`, or has `most` later ones of its board; 0 if there is none.
 
-        Times of events need not be in order, for clocks may have been wrong: no event since the time is left out.
+        Times of events need not be in order, since clocks may have been wrong: every event since that time is kept.
         """
         young = "SELECT seq FROM events WHERE board = ? AND at >= ? ORDER BY seq LIMIT 1"
         old = "SELECT COALESCE(MAX(seq), 0) FROM events WHERE board = ? AND seq < ?"
@@ -446,9 +449,9 @@ class SqlStore:
         return max(0, *(int(row[0]) for row in edges))
 
     def shorten_log(self, board: int, since: int, edge: int, body: bytes, holds: Callable[[], bool]) -> int:
-        """Put a snapshot in place of the events up to an edge; how many those were.
+        """Replace the events up to `edge` by a snapshot. Returns how many there were.
 
-        0 if another was faster, or if what the snapshot was made by no longer `holds`; nothing is written meanwhile.
+        Returns 0 if another process was faster, or if `holds` returns False; no event is written meanwhile.
         """
         put = "ON CONFLICT (board, seq) DO UPDATE SET body = excluded.body, checksum = excluded.checksum"
         with self._db.transaction():
@@ -463,7 +466,7 @@ class SqlStore:
         return self._cut(board, edge)
 
     def _cut(self, board: int, edge: int) -> int:
-        """Delete the events of a board up to an edge, in slices of which none takes long; how many."""
+        """Delete the events of a board up to `edge`, in several short transactions. Returns how many."""
         gone = 0
         for last in self._steps(board, edge):
             with self._db.transaction():
@@ -473,7 +476,7 @@ class SqlStore:
         return gone
 
     def _steps(self, board: int, edge: int) -> Iterator[int]:
-        """Every so manieth event of a board up to an edge, and the edge."""
+        """Yield every `_SLICE`-th event of a board up to an edge, and the edge."""
         while rows := self._db.read(
             f"SELECT seq FROM events WHERE board = ? AND seq <= ? ORDER BY seq LIMIT 1 OFFSET {_SLICE:d}", board, edge
         ):
@@ -481,26 +484,26 @@ class SqlStore:
         yield edge
 
     def sweep(self, before: float) -> None:
-        """Delete what is left of boards that were deleted before a time."""
+        """Delete what is left of boards deleted before a time."""
         with self._db.transaction():
             self._db.write("DELETE FROM events WHERE at < ? AND board NOT IN (SELECT id FROM boards)", before)
             for table in ("snapshots", "clients", "rests", "seals"):
                 self._db.write(f"DELETE FROM {table} WHERE board NOT IN (SELECT id FROM boards)")
 
     def api_keys(self) -> list[Key]:
-        """Every API key, revoked ones too."""
+        """All API keys, revoked ones included."""
         rows = self._db.read(f"SELECT {_KEY_COLUMNS} FROM keys ORDER BY created, id")
         return [Key(row[0], bytes(row[1]), *row[2:]) for row in rows]
 
     def add_key(self, key: Key, who: str = "") -> None:
-        """Keep an API key; `who` made it, for the record."""
+        """Store an API key; `who` made it, for the audit record."""
         with self._db.transaction():
             _insert_key(self._db, key)
             detail = f"{key.id}: {key.scopes}" + ("" if key.expires is None else f", until {key.expires:.0f}")
             _add_act(self._db, key.created, who, "key made", key.board or "", detail)
 
     def revoke_key(self, key: str, at: float, who: str = "") -> bool:
-        """End an API key; whether there was one that was not revoked."""
+        """Revoke an API key. Returns whether it was in force."""
         with self._db.transaction():
             query = "UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL RETURNING id, board"
             ended = self._db.write(query, at, key)
@@ -509,7 +512,7 @@ class SqlStore:
             return bool(ended)
 
     def replace_key(self, old: str, new: Key, until: float, who: str = "") -> bool:
-        """Keep an API key in place of another, which works until a time at most; whether that one worked."""
+        """Store a new API key; the old one works until `until` at most. Returns whether the old one was in force."""
         with self._db.transaction():
             ended = self._db.write(
                 "UPDATE keys SET expires = CASE WHEN expires < ? THEN expires ELSE ? END "
@@ -523,12 +526,12 @@ class SqlStore:
             return bool(ended)
 
     def record(self, at: float, who: str, what: str, board: str, detail: str) -> None:
-        """Add to the record who changed what."""
+        """Add a row to the audit record."""
         with self._writing():
             _add_act(self._db, at, who, what, board, detail)
 
     def acts(self, after: int = -1, most: int = 500) -> list[Act]:
-        """Rows of the record after a number, in order; without a number, the latest."""
+        """Rows of the audit record after a number, in order; by default the latest."""
         if after < 0:
             rows = self._db.read(f"SELECT {_ACT_COLUMNS} FROM acts ORDER BY number DESC LIMIT {most:d}")[::-1]
         else:
@@ -542,27 +545,27 @@ class SqlStore:
         return self._db.shared
 
     def beat(self, id_: int, machine: str, address: str, lease: float) -> None:
-        """Say that a worker is alive, for so many seconds from now on."""
+        """Renew the lease of a worker for `lease` seconds."""
         self._db.write(
             f"INSERT INTO workers VALUES (?, ?, ?, {_NOW} + ?) ON CONFLICT (id) DO UPDATE SET until = excluded.until",
             *(id_, machine, address, lease),
         )
 
     def replace_worker(self, id_: int, machine: str, address: str) -> None:
-        """A worker has begun at this address of a machine: whoever was there before is gone."""
+        """Remove a former worker at this address of a machine, and those dead for long."""
         self._db.write("DELETE FROM workers WHERE machine = ? AND address = ? AND id <> ?", machine, address, id_)
         self._db.write(f"DELETE FROM workers WHERE until < {_NOW} - ?", _LONG_GONE)
 
     def holdings(self) -> tuple[list[Member], dict[int, Holding]]:
-        """All workers, and by partition who owns it."""
+        """All workers, and the owner of each partition."""
         members = self._db.read(f"SELECT id, machine, address, until > {_NOW} FROM workers ORDER BY id")
         rows = self._db.read("SELECT partition, seq, owner, fence FROM heads")
         return [Member(*row) for row in members], {row[0]: Holding(*row[1:]) for row in rows}
 
     def take_partitions(self, id_: int, most: int) -> dict[int, int]:
-        """Own at most so many partitions whose owners are gone; their fences.
+        """Take up to `most` partitions whose owners are dead. Returns their fences.
 
-        What somebody is writing to just now is left for the next time.
+        Partitions that somebody is writing to right now are skipped.
         """
         rows = self._db.write(
             "WITH free AS MATERIALIZED (SELECT partition AS number FROM heads "
@@ -574,7 +577,7 @@ class SqlStore:
         return {row[0]: int(row[1]) for row in rows}
 
     def give_partitions(self, gifts: Sequence[tuple[int, int, int]]) -> None:
-        """Have other workers own partitions: of each its number, the fence that it still has, and the worker."""
+        """Hand partitions over: triples of partition, its present fence, and the new owner."""
         if gifts:
             given, values = self._db.table(gifts)
             self._db.write(
@@ -584,12 +587,12 @@ class SqlStore:
             )
 
     def leave(self, id_: int) -> None:
-        """A worker ends: what it owned is nobody's."""
+        """Remove a worker that stops, and free its partitions."""
         self._db.write("UPDATE heads SET owner = 0, fence = fence + 1 WHERE owner = ?", id_)
         self._db.write("DELETE FROM workers WHERE id = ?", id_)
 
     def token(self) -> str:
-        """What opens the pages of a store without API keys in a browser: the same one for all its workers."""
+        """The token that opens the pages of a store without API keys in a browser, common to all its workers."""
         find = "SELECT value FROM meta WHERE name = 'token'"
         if not self._db.read(find):
             with self._db.transaction():
@@ -598,30 +601,30 @@ class SqlStore:
         return str(self._db.read(find)[0][0])
 
     def clients(self, board: int) -> int:
-        """How many numbers were given to clients of a board so far."""
+        """How many client numbers of a board have been assigned."""
         rows = self._db.read("SELECT clients FROM boards WHERE id = ?", board)
         return int(rows[0][0]) if rows else 0
 
     def client_number(self, board: int, client: int) -> int | None:
-        """Which number a client or a cohort has, by its hash; None if it has none."""
+        """The number of a client or cohort by its hash; None if it has none."""
         rows = self._db.read("SELECT number FROM clients WHERE board = ? AND hash = ?", board, client)
         return int(rows[0][0]) if rows else None
 
     def forget_client(self, board: int, client: int, at: float, event: Callable[[list[int]], bytes]) -> int:
-        """Delete which number a client has; how many visits it had. An event says so, also if it had no number.
+        """Delete a client's number, and log that even if it had none. Returns the number of its visits.
 
-        What workers that have not read the event put, before or after it, is nobody's.
+        Anything that workers queued before they read this event is written anonymously.
         """
         return self._forget(board, lambda: [client], at, event, asked=True)
 
     def forget_clients(self, board: int, before: float, at: float, event: Callable[[list[int]], bytes]) -> None:
-        """Delete which numbers clients have that were last seen before a time; with events of these numbers."""
+        """Delete the numbers of clients last seen before a time, and log that."""
         old = f"SELECT hash FROM clients WHERE board = ? AND at < ? LIMIT {_CLIENTS_AT_ONCE:d}"
         while self._db.read(old, board, before):
             self._forget(board, lambda: [row[0] for row in self._db.read(old, board, before)], at, event)
 
     def cap_visits(self, board: int, now: float) -> None:
-        """Clients that a wrong clock saw more than a minute after now were last seen now."""
+        """Set clients that a wrong clock saw over a minute in the future as last seen now."""
         late = now + _AHEAD
         if self._db.read("SELECT 1 FROM clients WHERE board = ? AND at > ? LIMIT 1", board, late):
             with self._writing([board]):
@@ -635,10 +638,10 @@ class SqlStore:
         event: Callable[[list[int]], bytes],
         asked: bool = False,
     ) -> int:
-        """Delete which numbers some clients have, and say so in the log; how many visits they had.
+        """Delete clients' numbers, and log that. Returns the number of their visits.
 
-        Whatever ends what is kept of a client goes through here. If somebody `asked` for it, what workers put before
-        they had read the event is nobody's.
+        Every removal of a client goes through here. If it was `asked` for, whatever workers queued before they read
+        the event is written anonymously.
         """
         with self._db.transaction():
             self._take_numbers(board % self.partitions, 0)
@@ -648,34 +651,34 @@ class SqlStore:
                 numbers = sorted(number for number, _ in gone)
                 self._write_event(seq, board, at, event(numbers))
                 if asked:
-                    # By the order of the log and not by a clock, which may be wrong. Only what is reported
-                    # afterwards, with the time at which it happened, is compared with the time `at`.
+                    # By log order and not by a clock, which may be wrong. Only later reports that carry the time of
+                    # their event are compared with the time `at`.
                     self._db.write("UPDATE boards SET forgotten = ?, forgot = ? WHERE id = ?", seq, at, board)
         return sum(visits for _, visits in gone)
 
     def span(self, board: int) -> tuple[float, float]:
-        """The earliest time at which a kept event of a board was written, and that of the last one; 0 if none is."""
+        """The time of the earliest kept event of a board by time, and of the last by number; 0 if there is none."""
         first = self._db.read("SELECT COALESCE(MIN(at), 0) FROM events WHERE board = ?", board)
         last = self._db.read("SELECT at FROM events WHERE board = ? ORDER BY seq DESC LIMIT 1", board)
         return float(first[0][0]), float(last[0][0]) if last else 0.0
 
 
 def would_be_new(url: str) -> bool:
-    """Whether to open this store would make its file; a PostgreSQL database is there before."""
+    """Return whether opening this store would create its file; PostgreSQL databases exist already."""
     path = url.removeprefix("sqlite:///")
     return path not in (url, ":memory:") and not pathlib.Path(path).exists()
 
 
 def open_store(url: str, fences: Mapping[int, int] | None = None) -> SqlStore:
-    """The store of `sqlite:///PATH` or `postgresql://...`; its tables are made, or brought up to date.
+    """Open the store at `sqlite:///PATH` or `postgresql://...`, creating or migrating its tables.
 
-    `fences`: which partitions may be written, and under which fence; None: all of them.
+    `fences`: the partitions that may be written to, with their fences; None: all of them.
     """
     return SqlStore(url, fences)
 
 
 def partition_of(name: str, partitions: int) -> int:
-    """Which of so many partitions a board of this name falls into."""
+    """The partition of a board by its name."""
     return zlib.crc32(name.encode()) % partitions
 
 
@@ -690,12 +693,12 @@ def _snapshot_row(board: int, seq: int, body: bytes) -> Row:
 
 
 def event_checksum(seq: int, board: int, at: float, body: bytes) -> int:
-    """64 bits of an event, as a number that both databases can keep."""
+    """The checksum of an event: 64 bits, as a signed number that both databases can store."""
     return _checksum(_EVENT_PREFIX.pack(seq, board, at) + body)
 
 
 def _snapshot_checksum(board: int, seq: int, body: bytes) -> int:
-    """64 bits of whose snapshot it is, as of which event, and of the digest that it begins with."""
+    """The checksum of a snapshot: 64 bits of its board, event and size, and of the digest at its beginning."""
     return _checksum(_SNAPSHOT_PREFIX.pack(seq, board, len(body)) + body[:_BEGINNING])
 
 
@@ -704,11 +707,11 @@ def _checksum(content: bytes) -> int:
 
 
 class _Clients:
-    """The clients and cohorts of some events that are to be written, and the numbers that they get.
+    """The clients and cohorts of events to be written, and their numbers.
 
-    To be used while no other transaction writes events of these boards. Nothing is remembered between writes: a
-    client that was forgotten meanwhile would come back under its old number. The same few statements for any number
-    of boards.
+    Used while no other transaction writes events of these boards. Nothing is cached between writes, or a client
+    forgotten meanwhile would come back under its old number. It takes the same few statements for any number of
+    boards.
     """
 
     def __init__(self, rows: Sequence[NewEntry]) -> None:
@@ -718,11 +721,10 @@ class _Clients:
         self._asked = list({(board, who): None for board, sender in senders for who in sender.hashes if who})
         self._numbers: dict[tuple[int, int], int] = {}  # by board and hash
         self._visits: dict[tuple[int, int], int] = {}
-        self._given: dict[int, int] = {}  # by board that gives new numbers: how many it has given by now
+        self._given: dict[int, int] = {}  # by board with new numbers: the next number
 
     def queries(self, db: Database) -> list[Query]:
-        """What has to be read: which numbers clients have, and of boards how many they gave, and by which event and
-        when a client was forgotten last."""
+        """The queries for the clients' numbers, and for each board's count of numbers and last forgotten client."""
         queries: list[Query] = []
         for part in parts([(board,) for board in self._boards]):
             given, values = db.table(part)
@@ -735,8 +737,10 @@ class _Clients:
         return queries
 
     def number(self, found: Sequence[Sequence[Row]], at: float) -> list[Numbers]:
-        """The numbers of each event's client and cohorts by what was read: new ones if they have none yet, `_NOBODY`
-        without a name."""
+        """The numbers of each event's client and cohorts: new ones where there are none, `_NOBODY` without a name.
+
+        `found`: the results of the queries.
+        """
         middle = len(list(parts(self._boards)))
         boards = {row[0]: row[1:] for rows in found[:middle] for row in rows}
         self._numbers = {(row[0], row[1]): row[2] for rows in found[middle:] for row in rows}
@@ -752,7 +756,7 @@ class _Clients:
         return result
 
     def _number(self, board: int, who: int, given: int, sender: Sender) -> int:
-        """The number of a client or cohort, whose board had given so many before."""
+        """The number of a client or cohort; `given`: how many its board had assigned before."""
         if not who:
             return _NOBODY
         client = board, who
@@ -764,7 +768,7 @@ class _Clients:
         return number
 
     def write(self, db: Database, at: float) -> None:
-        """Keep the new numbers, and who was seen."""
+        """Store the new numbers, and when clients were last seen."""
         rows = [(board, who, self._numbers[board, who], n, at) for (board, who), n in self._visits.items()]
         insert(db, "clients", rows, _CLIENT_SEEN)
         for part in parts(sorted(self._given.items())):
@@ -773,15 +777,15 @@ class _Clients:
 
 
 def _is_named(sender: Sender, forgotten: int, forgot: float, at: float) -> bool:
-    """Whether what somebody sent is still theirs, of a board that had a client forgotten by this event, at this time.
+    """Return whether an event keeps its client, on a board where a client was forgotten by this event, at this time.
 
-    A time that is ahead was told by a wrong clock.
+    A time in the future comes from a wrong clock and is ignored.
     """
     return sender.since >= forgotten and (sender.time is None or sender.time >= forgot or forgot > at + _AHEAD)
 
 
 def _forget_clients(db: Database, board: int, clients: Sequence[int]) -> list[tuple[int, int]]:
-    """Delete which numbers clients have; number and visits of each that had one."""
+    """Delete clients' numbers. Returns number and visits of each client that had one."""
     gone: list[tuple[int, int]] = []
     for part in parts(clients):
         places = ", ".join("?" * len(part))
@@ -795,14 +799,14 @@ def _insert_key(db: Database, key: Key) -> None:
 
 
 def _write_seals(db: Database, board: int, seals: Sequence[Seal]) -> None:
-    """Put secrets, the one that signs first, in place of those of a board; inside a transaction."""
+    """Replace the secrets of a board, the current one first; inside a transaction."""
     db.write("DELETE FROM seals WHERE board = ?", board)
     for number, seal in enumerate(reversed(seals)):
         db.write("INSERT INTO seals (board, number, secret, until) VALUES (?, ?, ?, ?)", board, number, *seal)
 
 
 def _add_act(db: Database, at: float, who: str, what: str, board: str, detail: str) -> None:
-    """Add a row, inside a transaction; writers take turns."""
+    """Add a row to the audit record, inside a transaction; writers take turns."""
     db.take_turns()
     last = db.read(f"SELECT {_ACT_COLUMNS} FROM acts ORDER BY number DESC LIMIT 1")
     before = bytes(last[0][6]) if last else b""
@@ -815,7 +819,7 @@ def _add_act(db: Database, at: float, who: str, what: str, board: str, detail: s
 
 
 def first_wrong(acts: Iterable[Act]) -> int:
-    """The number of the first row that does not follow from the one before, from the beginning on; 0 if all do."""
+    """The number of the first row that breaks the chain of digests, starting from the first row; 0 if none does."""
     before = b""
     for number, act in enumerate(acts, 1):
         if act.number != number or act.digest != _act_digest(before, act[:6]):

@@ -1,23 +1,23 @@
-"""What a store takes and gives: rows of the log, senders, boards, API keys, and what can go wrong."""
+"""Types at the interface of a store: rows of the log, senders, boards, API keys, and exceptions."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
 
 class Unavailable(Exception):
-    """The store cannot be reached or cannot write now. Nothing that was acknowledged is lost; try again later."""
+    """The store cannot be reached or cannot write now. No acknowledged write is lost; try again later."""
 
 
 class Unwritable(Unavailable):
-    """The store's disk is full or read-only, or failed."""
+    """The store's disk is full, read-only or broken."""
 
 
 class Outdated(Unavailable):
-    """The store has another format, of a newer version most often: this one reads and writes nothing in it."""
+    """The store has another format, usually of a newer version: this version neither reads nor writes it."""
 
 
 class Fenced(Unavailable):
-    """Other workers own these partitions by now: nothing was written."""
+    """Other workers own these partitions now; nothing was written."""
 
     def __init__(self, partitions: Iterable[int]) -> None:
         self.partitions = frozenset(partitions)
@@ -25,7 +25,7 @@ class Fenced(Unavailable):
 
 
 class Damaged(ValueError):
-    """A row that is not as it was written."""
+    """A row that was changed since it was written."""
 
 
 class LogEntry(NamedTuple):
@@ -33,32 +33,32 @@ class LogEntry(NamedTuple):
 
     seq: int
     board: int
-    at: float  # seconds since 1970, for people and retention; no fold reads it
+    at: float  # seconds since 1970, for display and retention; replays ignore it
     body: bytes
-    damage: str = ""  # why it must not be applied: it is not as it was written
+    damage: str = ""  # why the row must not be applied; empty if it is intact
 
 
 class Sender(NamedTuple):
-    """The client of an event that is to be written."""
+    """The client of an event to be written."""
 
-    hash: int  # 63 bits of a keyed hash of its name; 0: it has none
-    since: int  # when it came: the latest event that the worker had read by then
+    hash: int  # 63 bits of a keyed hash of its name; 0: no name
+    since: int  # the latest event that the worker had read when the client came
     visits: int = 1  # 0: an answer, which is no visit of its own
-    cohorts: tuple[int, ...] = ()  # such hashes of the cohorts that it is in
-    time: float | None = None  # when it came, in seconds since 1970, if that is reported afterwards
+    cohorts: tuple[int, ...] = ()  # hashes of its cohorts
+    time: float | None = None  # when it came, in seconds since 1970, for events reported later
 
     @property
     def hashes(self) -> tuple[int, ...]:
-        """Its own, and those of its cohorts."""
+        """Its own hash, followed by those of its cohorts."""
         return (self.hash, *self.cohorts)
 
 
-# of the client of an event, and of its cohorts, on its board; none without a sender
+# of an event's client and its cohorts, on its board; empty without a sender
 Numbers: TypeAlias = tuple[int, ...]
 
 
 class NewEntry(NamedTuple):
-    """An event to be written; of one with a sender, what makes it of the numbers that the store gives."""
+    """An event to be written; with a sender, `body` makes the event from the numbers that the store assigns."""
 
     board: int
     body: bytes | Callable[[Numbers], bytes]
@@ -66,7 +66,7 @@ class NewEntry(NamedTuple):
 
 
 class Key(NamedTuple):
-    """An API key as it is stored: only a hash of it."""
+    """An API key as stored: only its hash."""
 
     id: str
     hash: bytes
@@ -77,52 +77,52 @@ class Key(NamedTuple):
     expires: float | None = None
 
     def works(self, now: float) -> bool:
-        """Whether it opens anything."""
+        """Return whether the key is valid."""
         return self.revoked is None and (self.expires is None or now < self.expires)
 
 
 class Act(NamedTuple):
-    """A row of the record: who changed what."""
+    """A row of the audit record: who changed what."""
 
     number: int  # from 1
     at: float  # seconds since 1970
-    who: str  # id of an API key, or what else asked for it
+    who: str  # id of an API key, or another description of the author
     what: str
-    board: str  # empty where it concerns none, or all
+    board: str  # empty if it concerns no board, or all
     detail: str
-    digest: bytes  # of this row and the one before
+    digest: bytes  # of this row and the digest before
 
 
 class Seal(NamedTuple):
-    """A secret by which impression ids of a board are signed."""
+    """A secret that signs impression ids of a board."""
 
     secret: bytes
-    until: float | None  # ids that it signed expire before this time; None: it signs
+    until: float | None  # ids that it signed expire before this time; None: it is the one that signs now
 
 
 class KnownBoard(NamedTuple):
-    """A board as the store knows it without looking at its events."""
+    """What the store knows of a board without reading its events."""
 
     number: int
     name: str
     secret: bytes
     latest: int  # its latest event
-    summary: bytes | None  # what was kept when it was evicted; None if there are events after that
-    seals: list[Seal]  # as `SqlStore.seals` says
+    summary: bytes | None  # stored when it was evicted; None if there are later events
+    seals: list[Seal]  # as from `SqlStore.seals`
 
 
 class Member(NamedTuple):
-    """A worker that others know of."""
+    """A worker in the table of workers."""
 
     id: int
     machine: str
-    address: str  # HOST:PORT at which other workers reach it
-    alive: bool  # it renewed its lease in time
+    address: str  # HOST:PORT for other workers
+    alive: bool  # whether it renewed its lease in time
 
 
 class Holding(NamedTuple):
-    """Who owns a partition."""
+    """The owner of a partition."""
 
     seq: int  # the number of its latest event
     owner: int  # id of a worker, 0 for none
-    fence: int  # how often it got another owner: who writes has to know it
+    fence: int  # raised with each change of owner; writers must know it

@@ -1,27 +1,27 @@
-"""The tables of a store, and how those of an older version are brought up to date."""
+"""The tables of a store, and their migrations."""
 
 from .sql import Database
 from .store import Outdated
 
-# Which events, settings and tables there are. Raised with every change of them that an older version would misread; a
-# worker that knows a lower one stops as soon as it sees this one in the store.
+# The version of events, settings and tables, raised with every change that an older version would misread. A worker
+# of an older version stops as soon as it sees a higher one in the store.
 FORMAT = 9
-# A digest of all of them, which a test compares: whoever changes any of them is told to raise the format first.
+# A digest of all of them, which a test compares as a reminder to raise the format first.
 VOCABULARY = "974fa344ec8c10d3"
 
-# `heads`: of each partition the number of its latest event, the format, where whoever takes a number sees it, the
-# worker that owns it, 0 if none does, and how often it got another owner.
-# `workers`: who owns partitions, or could: the name of its machine, where others reach it, and until when it counts
-# as alive by the clock of the server.
-# Of a board: `edge`: up to which event its log became a snapshot. `clients`: how many numbers clients were given.
-# `forgotten`: the event by which somebody had a client forgotten last, 0 if nobody had; what a worker gave out before
-# it had read that event, and has not written yet, is nobody's. `forgot`: when that was, for what is reported with a
-# time. `promised`: impression ids given out under an earlier, longer lifetime expire before this time.
-# `clients`: which number a client or a cohort has on a board: `hash` is a keyed one of its name, `at` when it was
-# last seen. Nothing else in the store, and no event, leads from a client to a number or back.
-# `rests`: of boards that sleep, what is shown of them, as of event `seq`.
-# `acts`: who changed what. Rows are added and never changed.
-# `seals`: secrets that sign the ids of a board whose secret was rotated; the one with the highest number signs.
+# `heads`: of each partition the number of its latest event, the format (read whenever numbers are taken), the worker
+# that owns it (0: none), and its fence, raised with each change of owner.
+# `workers`: who owns partitions, or could: the name of its machine, its address for other workers, and until when it
+# counts as alive by the clock of the server.
+# Of a board: `edge`: the event up to which a snapshot replaced its log. `clients`: how many client numbers it has
+# assigned. `forgotten`: the event by which a client was last forgotten on request, 0 if never; what a worker gave out
+# before it had read that event, and writes afterwards, is anonymous. `forgot`: when that was, for reports that carry
+# a time. `promised`: impression ids given out under an earlier, longer lifetime expire before this time.
+# `clients`: the number of a client or cohort on a board: `hash` is a keyed hash of its name, `at` when it was last
+# seen. Nothing else in the store, and no event, leads from a client to a number or back.
+# `rests`: what is shown of evicted boards, as of event `seq`.
+# `acts`: who changed what; append-only.
+# `seals`: secrets that sign the ids of a board after a rotation; the one with the highest number signs.
 _TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE heads (partition WHOLE PRIMARY KEY, seq WHOLE NOT NULL, format WHOLE NOT NULL DEFAULT 0,
@@ -47,8 +47,8 @@ CREATE TABLE IF NOT EXISTS acts (number WHOLE PRIMARY KEY, at REAL NOT NULL, who
 CREATE TABLE IF NOT EXISTS seals (board WHOLE NOT NULL, number WHOLE NOT NULL, secret BYTES NOT NULL, until REAL,
     PRIMARY KEY (board, number))
 """
-# Statements from this format to the next; formats before 8 were never released. A store of format 8 keeps its one
-# order of events: it has one partition. Its table `head` stays, to tell workers of that format to stop.
+# Statements from this format to the next; formats before 8 were never released. A store of format 8 keeps its single
+# order of events as one partition. Its table `head` stays, to tell workers of that format to stop.
 _UPGRADES: dict[int, str] = {
     8: """
 UPDATE head SET format = 9;
@@ -61,7 +61,7 @@ INSERT INTO heads (partition, seq) SELECT 0, seq FROM head
 
 
 def prepare(db: Database) -> None:
-    """Make the tables, or bring those of an older version up to date; what this version does not know is refused."""
+    """Create the tables, or migrate those of an older version. Raises Outdated for unknown formats."""
     if _format(db) == FORMAT:
         return
     with db.transaction():
@@ -89,7 +89,7 @@ def prepare(db: Database) -> None:
 
 
 def check_format(stored: int) -> None:
-    """Refuse to go on with a store that a newer version has upgraded meanwhile."""
+    """Raise Outdated if a newer version has upgraded the store meanwhile."""
     if stored > FORMAT:
         raise Outdated(
             f"the store was upgraded to format {stored} by a newer version: restart this worker with it "

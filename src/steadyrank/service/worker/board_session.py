@@ -218,7 +218,10 @@ class BoardSession:
             self.answers.note(number, self._minutely(number != ANYONE), now)
 
     def show_lists(self, lines: Sequence[Line], own: Callable[[AnyEvent], bool], now: float) -> bool:
-        """Apply lists as a batch, unless one is unusual; returns whether it did. `own`: which lists are this worker's."""
+        """Apply lists as a batch, unless one is unusual. Returns whether it did.
+
+        `own`: tells which lists this worker gave out.
+        """
         shown = [line.event for line in lines if isinstance(line.event, events.ListShown)]
         if len(shown) < len(lines) or not self.board.show_lists(shown):
             return False

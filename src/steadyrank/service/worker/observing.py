@@ -245,7 +245,7 @@ class PartOut(Schema):
 
 
 class VerdictOut(Schema):
-    """Whose lists get more clicks: `better` is ours, theirs or open, by a doubly robust estimate, with its `model`."""
+    """Whose lists get more clicks: `better` is ours, theirs or open, by a doubly robust estimate."""
 
     better: str
     model: str

@@ -1,22 +1,22 @@
 export interface Options {
   /** An API key, where the server has keys. */
   key?: string;
-  /** Milliseconds for each try; if left out, 200 for `rank` and `feedback` and 10,000 for the rest. */
+  /** Milliseconds per try; default: 200 for `rank` and `feedback`, 10,000 for the rest. */
   timeout?: number;
-  /** How often a request is tried; if left out, once for `rank` and `feedback` and five times for the rest. */
+  /** Number of tries; default: 1 for `rank` and `feedback`, 5 for the rest. */
   tries?: number;
-  /** Lists in a row that the server did not give, after which it is asked for one in `breakerSeconds`; 5 if left out. */
+  /** Failed lists in a row after which only one is requested in `breakerSeconds`; default: 5. */
   breakerFailures?: number;
-  /** 5 if left out. */
+  /** Default: 5. */
   breakerSeconds?: number;
-  /** Answers that may wait to be sent in the background; 10,000 if left out, none where `tries` is given. */
+  /** Answers that may be queued for sending in the background; default: 10,000, or 0 if `tries` is given. */
   queue?: number;
   /**
-   * Go straight to the worker that owns a board, as soon as an answer has named it, and back to the server when it is
-   * gone. The key goes along, not encrypted: for a network that is your own. False if left out.
+   * Send requests directly to the worker that owns a board, once an answer has named it, and to the server again when
+   * it is gone. The key goes there unencrypted: use it only on a private network. Default: false.
    */
   straight?: boolean;
-  /** Where warnings go; `console.warn` if left out. */
+  /** Receives warnings; default: `console.warn`. */
   warn?: (message: string) => void;
 }
 
@@ -32,45 +32,45 @@ export interface RankOptions {
   theirs?: readonly string[];
   features?: Readonly<Record<string, number | string | null>>;
   segment?: string;
-  /** What this list has to keep, beside the board's rules. */
+  /** Rules for this list, in addition to the board's. */
   rules?: Readonly<Record<string, unknown>>;
 }
 
 export interface Ranking {
-  /** To answer it with; empty for a fallback, which `feedback` takes and does not send. */
+  /** For answering it; empty for a fallback, whose feedback is not sent. */
   impression: string;
   items: string[];
   /** Seconds since 1970; 0 for a fallback. */
   expires: number;
-  /** Candidates that were left out. */
+  /** Number of candidates left out. */
   skipped?: number;
   /** Rules that could not be kept. */
   unkept?: string[];
   /** Whether this is the caller's own list. */
   fallback: boolean;
-  /** It is: what went wrong. */
+  /** For a fallback: what went wrong. */
   why: string;
 }
 
 export interface Answer {
-  /** The item that was clicked, or null for none. */
+  /** The clicked item, or null for none. */
   clicked?: string | null;
   /** 0 or 1 for each place. */
   clicks?: readonly (0 | 1)[];
-  /** How many places, from the top, were looked at. */
+  /** How many places were examined, from the top. */
   examined?: number;
   /** Who answers, where the board has `bind_client`. */
   client?: string;
-  /** What came of the click on `clicked` at once, as `outcome` reports it; it needs a key. */
+  /** Value of an immediate outcome of the click, as reported by `outcome`; needs a key. */
   value?: number;
-  /** Under which that counts once; "answer" if left out. */
+  /** Id for deduplicating that outcome; default: "answer". */
   id?: string;
 }
 
 export interface Answered {
-  /** learnt, waiting, late, duplicate; queued: it is sent in the background; fallback: there was nothing to answer. */
+  /** learnt, waiting, late, duplicate; queued: sent in the background; fallback: nothing to answer. */
   outcome: string;
-  /** Of an answer that waits, when it is learnt from; else empty. */
+  /** When a waiting answer will be learnt from; empty for others. */
   says: string;
 }
 
@@ -81,7 +81,7 @@ export interface Observed {
   ours: string[];
 }
 
-/** The server refused a request; `code` says why, as in its documentation. */
+/** The server refused a request; `code`: the status, as documented. */
 export class Refused extends Error {
   readonly code: number;
 }
@@ -91,18 +91,18 @@ export class Away extends Error {}
 
 export class Client {
   constructor(url?: string, options?: Options);
-  /** How many answers wait to be sent in the background. */
+  /** Number of answers queued for sending in the background. */
   readonly queued: number;
-  /** How many queued answers were never counted: refused by the server, or too many waited. */
+  /** Number of queued answers that never counted: refused, or dropped from a full queue. */
   readonly lost: number;
   rank(board: string, options?: RankOptions): Promise<Ranking>;
   feedback(board: string, impression: string, answer?: Answer & { wait?: boolean }): Promise<Answered>;
-  /** Report a list that another ranker showed, once for each `id`. */
+  /** Report a list shown by another ranker; counts once for each `id`. */
   observe(board: string, id: string, items: readonly string[], more?: Answer & Record<string, unknown>): Promise<Observed>;
-  /** Report what came of a click, once for each `id`: learnt, counted, waiting, ignored or duplicate. */
+  /** Report an outcome of a click; counts once for each `id`. Returns learnt, counted, waiting, ignored or duplicate. */
   outcome(board: string, impression: string, item: string, value: number, of: { id: string; kind?: string }): Promise<string>;
-  /** Wait until all queued answers are sent; whether they are. */
+  /** Wait until all queued answers are sent. Returns whether they are. */
   flush(milliseconds?: number): Promise<boolean>;
-  /** Send what is queued, as far as that takes at most 5 s. */
+  /** Send queued answers, for at most 5 s. */
   close(): Promise<void>;
 }

@@ -1,11 +1,11 @@
-// A client of the steadyrank service for a web server in Node. README.md says what it does when the service is away.
-const WRONG = [400, 413, 414, 415, 422, 431]; // codes that mean: this request would be refused at any time
-const CLOSED = ["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"]; // what a connection that lay idle ends with
-const AT_ONCE = 500; // queued answers of a request
+// A client of the steadyrank service for web servers in Node. README.md says what it does when the service is away.
+const WRONG = [400, 413, 414, 415, 422, 431]; // codes of requests that are wrong in themselves
+const CLOSED = ["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"]; // errors of an idle connection that the server closed
+const AT_ONCE = 500; // queued answers per request
 const LONGEST_PAUSE = 2000; // milliseconds between two tries
 const PLACE = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+):[0-9]{1,5}$/i; // HOST:PORT
-const MOST_BOARDS = 10_000; // of which something is kept in mind
-const EXIT = 5000; // milliseconds for queued answers: of a try, and of the end of the process
+const MOST_BOARDS = 10_000; // for which a client remembers something
+const EXIT = 5000; // milliseconds for queued answers: for each try, and at the end of the process
 
 const sleep = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 
@@ -49,7 +49,7 @@ export class Client {
   #hurry = () => {};
   #straight;
   #owners = new Map(); // by board
-  #refused = new Map(); // by board, until it gives a list: the code that was told
+  #refused = new Map(); // by board, until it gives a list: the code already reported
   lost = 0;
 
   constructor(url = "http://127.0.0.1:8080", options = {}) {
@@ -198,7 +198,7 @@ export class Client {
     const [breaker, path] = [this.#breaker, this.#path(board, "rank")];
     if (breaker.failures >= breaker.most) {
       if (performance.now() < breaker.until) throw new Away(this.#server, "asked of late, and not again yet");
-      breaker.until = performance.now() + breaker.rest; // this one tries whether it works again
+      breaker.until = performance.now() + breaker.rest; // this is the trial request
     }
     const note = (worked) => {
       breaker.failures = worked ? 0 : breaker.failures + 1;
@@ -217,7 +217,7 @@ export class Client {
   }
 
   async #deliver() {
-    // begun in a later turn, so that #delivery is set before it can be ended
+    // start in a later turn, so that #delivery is set before it can end
     await null;
     const last = () => this.close();
     process.once("beforeExit", last);
@@ -225,7 +225,7 @@ export class Client {
       const rows = this.#queue.slice(0, atOnce);
       const results = await this.#results(rows);
       if (results === null) {
-        atOnce = 1; // one of them may be malformed, and the others need not suffer for it
+        atOnce = 1; // one of them may be malformed, so send them one by one
         continue;
       }
       atOnce = Math.min(2 * atOnce, AT_ONCE);
@@ -244,7 +244,7 @@ export class Client {
     const all = (code, message) => rows.map(() => ({ code, message }));
     try {
       const { feedback } = await this.#ask("/v1/feedback", { feedback: rows }, { timeout: Math.min(this.#patient().timeout, EXIT), tries: 1 });
-      return feedback?.length === rows.length ? feedback : all(503, "no answer for each row"); // such as a proxy's page
+      return feedback?.length === rows.length ? feedback : all(503, "no answer for each row"); // such as a proxy's error page
     } catch (error) {
       if (rows.length > 1 && error instanceof Refused && !tryAgain(error.code)) return null;
       return all(error instanceof Refused ? error.code : 503, error.message);
@@ -267,7 +267,7 @@ export class Client {
   #restOfQueue(milliseconds) {
     return new Promise((done) => {
       const timer = setTimeout(done, milliseconds);
-      timer.unref(); // a queue that waits keeps no process alive; its end tries once more
+      timer.unref(); // a waiting queue does not keep the process alive; at its end it is tried once more
       this.#hurry = () => {
         clearTimeout(timer);
         done();
@@ -281,7 +281,7 @@ async function fetchAgain(url, request) {
     return await fetch(url, request);
   } catch (error) {
     if (!CLOSED.includes(error.cause?.code)) throw error;
-    return fetch(url, request); // an idle connection is closed at some time: no failure
+    return fetch(url, request); // idle connections get closed at some point: not a failure
   }
 }
 

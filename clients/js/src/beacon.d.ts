@@ -4,32 +4,32 @@ export interface WatchOptions {
   board: string;
   /** The id that came with the list, from `rank` or `observe`; empty for a fallback, which is not watched. */
   impression: string;
-  /** Who looks, where the board has `bind_client`. */
+  /** The client's name, where the board has `bind_client`. */
   client?: string;
-  /** The places of the list, from the top; its children if left out. */
+  /** The places of the list, from the top; default: its children. */
   places?: Iterable<Element>;
-  /** What has to be clicked inside a place: a CSS selector, `a` if left out. */
+  /** CSS selector of what must be clicked inside a place; default: `a`. */
   link?: string;
-  /** Share of a place, or of the window, that has to be in view; 0.5 if left out. */
+  /** Share of a place, or of the window, that must be in view; default: 0.5. */
   share?: number;
-  /** Milliseconds for which it has to be; 500 if left out. */
+  /** Milliseconds for which it must be in view; default: 500. */
   dwell?: number;
-  /** Whether the visitor agrees, asked each time: if not, nothing is noted and nothing is sent. */
+  /** Whether the visitor consents, asked each time: if not, nothing is recorded or sent. */
   consent?: () => boolean;
 }
 
 export interface Watched {
-  /** Whether the answer was sent, or is being sent, or there is none to send. */
+  /** Whether the answer is sent or being sent, or there is none to send. */
   readonly ended: boolean;
-  /** Send the answer now: where a list leaves the page and the page stays. */
+  /** Send the answer now, for a list that is removed while the page stays. */
   end(): void;
 }
 
-/** Report on a list when the page is left; the same impression again is the one that is watched already. */
+/** Report on a list when the page is left; for an impression that is already watched, returns its watcher. */
 export function watch(list: Element, options: WatchOptions): Watched;
 
-/** Try again what could not be delivered; done by itself when a page is shown and when the network is back. */
+/** Retry what could not be delivered; called automatically when a page is shown and when the network is back. */
 export function resume(): void;
 
-/** Drop what could not be delivered yet. */
+/** Drop answers that are not delivered yet. */
 export function forget(): void;

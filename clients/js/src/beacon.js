@@ -1,7 +1,7 @@
-// Reports which places of a list were in view and which were clicked. README.md says how.
+// Reports which places of a list were in view and which were clicked; see README.md.
 const KEY = "steadyrank-beacon";
 const AGAIN = [408, 429, 500, 502, 503, 504];
-const lists = new Map([["", { ended: true, end() {} }]]); // by impression: each is answered once, a fallback never
+const lists = new Map([["", { ended: true, end() {} }]]); // by impression, so that each is answered once, and a fallback never
 
 function stored(change) {
   try {
@@ -10,7 +10,7 @@ function stored(change) {
     else sessionStorage.removeItem(KEY);
     return all;
   } catch {
-    return []; // no storage: what cannot be delivered now is lost
+    return []; // no storage: answers that cannot be delivered now are lost
   }
 }
 
@@ -20,11 +20,11 @@ async function deliver(address, body) {
   stored((all) => [...without(body)(all), [address, body]]);
   for (let wait = 500; wait < 40000; wait *= 2) {
     try {
-      // as text, so that no other request asks for leave first
+      // as text, which needs no preflight request
       const sent = { method: "POST", body, keepalive: true, credentials: "omit" };
       if (!AGAIN.includes((await fetch(address, sent)).status)) return stored(without(body));
     } catch {
-      // away: the same answer again does no harm
+      // unreachable: repeating the answer is harmless
     }
     await new Promise((done) => setTimeout(done, wait));
   }
@@ -88,4 +88,4 @@ export function watch(list, options) {
   return watched;
 }
 
-for (const kind of ["online", "pageshow"]) globalThis.addEventListener?.(kind, resume); // not where pages are rendered
+for (const kind of ["online", "pageshow"]) globalThis.addEventListener?.(kind, resume); // absent in server-side rendering

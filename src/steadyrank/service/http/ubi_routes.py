@@ -1,4 +1,4 @@
-"""User Behavior Insights as they come: queries are lists of another ranker, clicks in them are their answers."""
+"""User Behavior Insights: queries are learnt from as lists of another ranker, and clicks as their answers."""
 
 import asyncio
 import collections
@@ -29,20 +29,20 @@ _MOST_ROWS = 10_000
 _TURN = 0.003  # seconds of reading rows between other requests
 _BYTES_IN_A_TURN = 256 << 10
 _CLICKS_IN_A_TURN = 500
-_MESSAGES = 10  # refusals that say why
-_KINDS = 20  # of rows that were left alone, told by name
-_LONGEST_ID = 200  # of a list of another ranker; that of one of ours is its impression id, and longer
+_MESSAGES = 10  # refusals with a message
+_KINDS = 20  # kinds of ignored rows that are listed
+_LONGEST_ID = 200  # of another ranker's list; impression ids of ours are longer
 _SHORTEST_OWN, _LONGEST_OWN = 64, 1 << 16
-_MILLISECONDS = 1e11  # larger numbers are no seconds since 1970: those would be in the year 5138
+_MILLISECONDS = 1e11  # larger times are in milliseconds: as seconds since 1970, they would be beyond the year 5138
 
-# rows; an object with lists of `queries` and `events`; or one row. Each is looked at on its own
+# rows; an object with lists of `queries` and `events`; or a single row. Each is decoded on its own
 UbiIn: TypeAlias = list[Raw] | dict[str, Raw]
 _rows, _any = msgspec.json.Decoder(list[Raw]), msgspec.json.Decoder()
 _fields = msgspec.json.Decoder(dict[str, Raw])
 
 
 class UbiRowOut(Schema):
-    """A row that was refused: `row 3` of a list, or `queries 3` or `events 3`, from 1."""
+    """A refused row: `row 3` of a list, or `queries 3` or `events 3`, counted from 1."""
 
     row: str
     code: int
@@ -50,10 +50,10 @@ class UbiRowOut(Schema):
 
 
 class UbiOut(Schema):
-    """`lists` and `clicks` that were taken, and lists or clicks that were known (`duplicates`).
+    """`lists` and `clicks` that were learnt from, and known ones (`duplicates`).
 
-    `ignored`: rows that tell neither of a list nor of a click, by what they are. `refused`: how many rows, by code,
-    and `messages` for the first ten.
+    `ignored`: rows about neither lists nor clicks, by kind. `refused`: the number of refused rows by code, with
+    `messages` for the first ten.
     """
 
     lists: int
@@ -71,7 +71,7 @@ class _Entry:
         self.board, self.id = board, id_
         self.query: ubi_rows.Query | None = None
         self.row = ""  # of the query
-        self.clicks: dict[str, str] = {}  # the row by the item
+        self.clicks: dict[str, str] = {}  # by item: the name of the row
         self.client: Any = None
         self.place = "", 0  # of the query, if it came from a stream
 
@@ -82,7 +82,7 @@ class _Entry:
 
 
 class Count:
-    """What became of the rows; `most`: refusals that say why."""
+    """Counts of results; `most`: refusals with a message."""
 
     def __init__(self, most: int = _MESSAGES) -> None:
         self._most = most
@@ -92,13 +92,13 @@ class Count:
         self.messages: list[UbiRowOut] = []
 
     def refuse(self, row: str, code: int, why: str) -> None:
-        """A row is refused, by its name."""
+        """Refuse a row, by its name."""
         self.refused[str(code)] += 1
         if len(self.messages) < self._most:
             self.messages.append(UbiRowOut(row=row, code=code, message=why))
 
     def add(self, other: UbiOut, here: dict[str, str]) -> None:
-        """What another worker did with rows; `here`: their names in this request by those in its."""
+        """Add the results of another worker; `here`: the names of its rows in this request."""
         self.lists += other.lists
         self.clicks += other.clicks
         self.duplicates += other.duplicates
@@ -120,7 +120,7 @@ class Count:
 
 
 async def ubi(call: Call, body: UbiIn) -> UbiOut:
-    """Queries and events of User Behavior Insights 1.x: bad rows are refused by name, the others are learnt from."""
+    """Learn from queries and events of User Behavior Insights 1.x; invalid rows are refused by name."""
     parts, count = _parts(body), Count()
     size = sum(len(rows) for _, rows in parts)
     if size > _MOST_ROWS:
@@ -137,20 +137,20 @@ async def ubi(call: Call, body: UbiIn) -> UbiOut:
 
 
 async def take_all(call: Call, entries: list[_Entry], count: Count) -> None:
-    """Learn from lists of boards that are here."""
+    """Learn from lists of boards of this worker."""
     for board in {entry.board for entry in entries}:
         if call.visible(board) and not call.worker.cache.knows_board(board):
-            await call.worker.look_at_log()  # it may have been made at another worker a moment ago
+            await call.worker.look_at_log()  # it may just have been created at another worker
     await gather_in_turns(lambda entry: _take(call, entry, count), entries)
 
 
 async def _pass_on(
     call: Call, address: str, entries: list[_Entry], parts: dict[str, list[Raw]], count: Count
 ) -> None:
-    """Have another worker take rows of its boards; what it says of them is told by the names that they have here."""
+    """Have another worker process rows of its boards; refusals are reported by the rows' names in this request."""
     names = [name for entry in entries for name in entry.rows]
     body: dict[str, list[Raw]] = {}
-    here: dict[str, str] = {}  # the name here by the name there
+    here: dict[str, str] = {}  # by the name there: the name here
     for name in names:
         part, _, number = name.rpartition(" ")
         there = body.setdefault("events" if part == "row" else part, [])
@@ -165,7 +165,7 @@ async def _pass_on(
 
 
 def _parts(body: list[Raw] | dict[str, Raw]) -> list[tuple[str, list[Raw]]]:
-    """Rows by what they are called: of a list, of an object with `queries` and `events`, or a single one."""
+    """Name the rows: of a list, of an object with `queries` and `events`, or a single one."""
     if isinstance(body, list):
         return [("row", body)]
     if "queries" not in body and "events" not in body:
@@ -178,7 +178,7 @@ def _parts(body: list[Raw] | dict[str, Raw]) -> list[tuple[str, list[Raw]]]:
 
 
 async def joined(parts: list[tuple[str, list[Raw]]], board: str | None, count: Count) -> list[_Entry]:
-    """One entry a list, in the order of the rows; those of queries first. `board`: in place of `application`."""
+    """Join rows into one entry per list, in order, entries with queries first. `board`: overrides `application`."""
     joining, turn, done = _Joining(board, count), time.perf_counter(), 0
     for part, rows in parts:
         for number, row in enumerate(rows, 1):
@@ -191,17 +191,17 @@ async def joined(parts: list[tuple[str, list[Raw]]], board: str | None, count: C
 
 
 class _Joining:
-    """Brings rows together that tell of the same list."""
+    """Joins the rows about the same list."""
 
     def __init__(self, board: str | None, count: Count) -> None:
         self._board, self._count = board, count
         self._lists: dict[tuple[Any, str], _Entry] = {}
-        self._where: dict[str, str] = {}  # the board of a query: an event need not say it
+        self._where: dict[str, str] = {}  # by query: its board, which events need not name
         self._again: list[_Entry] = []
         self._clicks: list[tuple[str, ubi_rows.Click]] = []
 
     def take(self, name: str, row: Raw) -> None:
-        """A row."""
+        """Add a row."""
         try:
             read = ubi_rows.read(read_object(row))
             if isinstance(read, ubi_rows.Query) and read.items:
@@ -218,7 +218,7 @@ class _Joining:
             self._count.refuse(name, refusal.code, str(refusal))
 
     async def end(self) -> list[_Entry]:
-        """The lists with what was clicked on them."""
+        """Return the lists with their clicks."""
         for number, (name, click) in enumerate(self._clicks):
             if number % _CLICKS_IN_A_TURN == 0:
                 await asyncio.sleep(0)
@@ -234,7 +234,7 @@ class _Joining:
 
 
 def read_object(row: Raw) -> dict[str, Any]:
-    """The fields of a row that mean something; of the others not even the values are read."""
+    """The relevant fields of a row; other values are not even decoded."""
     try:
         fields = _fields.decode(row)
         return {name: _any.decode(value) for name, value in fields.items() if name.lower() in ubi_rows.FIELDS}
@@ -298,7 +298,7 @@ async def _take_held(call: Call, entry: _Entry, count: Count) -> None:
 
 
 def _own_list(call: Call, session: BoardSession, id_: str) -> ImpressionId | None:
-    """What an id says that is one of our impressions; None if it is not."""
+    """Decode the id if it is an impression id of ours; otherwise None."""
     if len(id_) < _SHORTEST_OWN:
         return None
     try:
@@ -313,7 +313,7 @@ def _own_list(call: Call, session: BoardSession, id_: str) -> ImpressionId | Non
 
 
 async def _answer_own(call: Call, session: BoardSession, entry: _Entry, shown: ImpressionId, count: Count) -> None:
-    """Clicks in a list of ours, which is called by its impression id; the list itself is known."""
+    """Process clicks on a list of ours, identified by its impression id."""
     count.duplicates += entry.query is not None
     await rank_and_answer.look_for_items(call.worker, session, shown)
     items = rank_and_answer.items_of(session, shown, list(entry.clicks))
@@ -325,7 +325,7 @@ async def _answer_own(call: Call, session: BoardSession, entry: _Entry, shown: I
 
 
 async def _report(call: Call, session: BoardSession, entry: _Entry, query: ubi_rows.Query, count: Count) -> None:
-    """A list, and what of it was clicked by now; of long ones as much as the board has places."""
+    """Report a list with its clicks so far; a long list is cut to the board's length."""
     whole = list(map(str, query.items))
     items, features = whole[: session.board.length], _known(session, query)
     check_list(session, items)
@@ -340,9 +340,9 @@ async def _report(call: Call, session: BoardSession, entry: _Entry, query: ubi_r
 
 
 async def _answer(call: Call, session: BoardSession, entry: _Entry, count: Count) -> None:
-    """Clicks in a list that came before."""
+    """Process clicks on a list that was reported before."""
     if session.observed_items(entry.id, ()) is None:
-        await call.worker.look_at_log()  # it may have come to another worker a moment ago
+        await call.worker.look_at_log()  # it may just have been reported to another worker
     items = session.observed_items(entry.id, entry.clicks)
     if items is None:
         raise Refused(404, f"no query {entry.id!r:.80} on board {entry.board!r}: its list comes first")
@@ -354,7 +354,7 @@ async def _answer(call: Call, session: BoardSession, entry: _Entry, count: Count
 
 
 def _asked(session: BoardSession, query: ubi_rows.Query) -> str | None:
-    """What was asked, where the lists of a board are for queries."""
+    """The text of the query, on a collection; None on a board."""
     if session.keys is None:
         return None
     if not isinstance(query.text, str) or not query.text:
@@ -363,7 +363,7 @@ def _asked(session: BoardSession, query: ubi_rows.Query) -> str | None:
 
 
 def _clicked(entry: _Entry, items: list[str], count: Count) -> list[str]:
-    """The items of a list that were clicked; clicks on others are refused by their rows."""
+    """The clicked items of a list; clicks on other items are refused."""
     shown = set(items)
     for item in [item for item in entry.clicks if item not in shown]:
         count.refuse(entry.clicks.pop(item), 422, f"item {item!r:.80} was not shown")
@@ -371,7 +371,7 @@ def _clicked(entry: _Entry, items: list[str], count: Count) -> list[str]:
 
 
 def _known(session: BoardSession, query: ubi_rows.Query) -> Values | None:
-    """What a query says of its visit, of what the board declares: attributes may be there for others' sake."""
+    """The features of a query that the board declares; other attributes are ignored."""
     space = session.board.learner_state.features
     if space.segments:
         return None if query.segment is None else {SEGMENT_NAME: query.segment}
@@ -380,7 +380,7 @@ def _known(session: BoardSession, query: ubi_rows.Query) -> Values | None:
 
 
 def _said(items: list[str], clicked: list[str]) -> Given:
-    """Looked at as far as the last click; to the end if that is below the board's places."""
+    """An answer that examined places down to the last click; down to the end if that is below the board's places."""
     places, those = {item: place for place, item in enumerate(items)}, set(clicked)
     last = max(places.get(item, len(items) - 1) for item in clicked)
     return Given(clicks=[int(item in those) for item in items[: last + 1]])

@@ -1,8 +1,8 @@
-"""The log of all boards that a worker serves, as it writes, reads and applies it.
+"""The log of all boards that a worker serves: written and read in a thread, applied in the event loop.
 
-A thread writes many events in one commit, and reads what others wrote in between: other workers on the same file, or
-the commands of an operator. It delivers the whole log, each partition in order, to an inbox in the event loop's
-thread, which applies it a few events at a time.
+The thread writes many events per commit, and reads what others wrote in between: other workers on the same file, or
+an operator's commands. It delivers the whole log, each partition in order, to an inbox in the event loop's thread,
+which applies it a few events at a time.
 """
 
 import asyncio
@@ -22,19 +22,19 @@ from ..board.events import AnyEvent, Created, ListShown, encode, of_sender
 from ..storage import Fenced, NewEntry, Numbers, Outdated, Sender, SqlStore, Unavailable, open_store
 from .log_rows import Unreadable, read_events
 
-GATHER = 0.001  # seconds from the first event to be written until the commit begins: more of them share it
-_BUSY = 8  # events that have come by then: so many more are on their way that it is worth waiting for them
-_GATHER_MORE = 0.004  # seconds for these: a commit costs as much processor time as some ten requests
-POLL = 0.025  # seconds between looks for events of other workers
-_POLL_OWNED = 0.25  # the same where each partition has one owner: only an operator's commands write beside it
-MOST_AT_ONCE = 5_000  # events in a commit
-MOST_READ = 10_000  # events of others handed over at a time, and not applied yet: after an import there may be many
-MOST_BEHIND = 200_000  # events that may wait while the store is away
-PATIENCE = 15.0  # seconds after which who waits is told that the store is away, and the thread is taken for stuck
-_APPLIED_AT_ONCE = 32  # events applied between requests, each alone or as
-ALIKE_AT_ONCE = 250  # lists of one board that are applied together
-_TURN = 0.004  # seconds after which requests have their turn, in the middle of a long event as well
-_APPLYING = 20.0  # seconds after which who waits for an event to be applied is told that the log cannot be read
+GATHER = 0.001  # seconds from the first queued event to the commit, so that more events share it
+_BUSY = 8  # with so many events queued by then, more are on their way and worth waiting for
+_GATHER_MORE = 0.004  # seconds to wait for these: a commit costs as much processor time as about ten requests
+POLL = 0.025  # seconds between checks for events of other workers
+_POLL_OWNED = 0.25  # the same if each partition has one owner: only an operator's commands write besides it
+MOST_AT_ONCE = 5_000  # events per commit
+MOST_READ = 10_000  # events of others handed over at a time and not yet applied; an import may bring many
+MOST_BEHIND = 200_000  # events queued while the store is unavailable
+PATIENCE = 15.0  # seconds after which a waiting request fails, and the thread counts as stuck
+_APPLIED_AT_ONCE = 32  # single events, or batches of lists, applied between requests
+ALIKE_AT_ONCE = 250  # lists of one board in a batch
+_TURN = 0.004  # seconds after which requests get a turn, even in the middle of a long event
+_APPLYING = 20.0  # seconds after which waiting for an event to be applied fails
 
 log = logging.getLogger("steadyrank.service")
 
@@ -42,13 +42,13 @@ Chore: TypeAlias = tuple[Callable[[SqlStore], Any], asyncio.Future[Any]]
 
 
 class Line(NamedTuple):
-    """An event in log order, and who waits for its outcome."""
+    """An event in log order, and the future that waits for its outcome."""
 
     seq: int
     board: int
-    event: AnyEvent | Unreadable  # why there is none that can be applied
+    event: AnyEvent | Unreadable  # Unreadable: why it cannot be applied
     waiting: asyncio.Future[str] | None
-    client: int = 0  # hash of the client, where this worker knows it
+    client: int = 0  # hash of the client, if this worker knows it
     trace: Any = None  # of the request that it belongs to
 
 
@@ -57,40 +57,40 @@ class Pending(NamedTuple):
 
     board: int
     event: AnyEvent
-    body: bytes  # empty where there is a sender: the numbers of client and cohorts are not known yet
+    body: bytes  # empty if there is a sender, since the numbers of client and cohorts are not known yet
     waiting: asyncio.Future[str] | None
     sender: Sender | None
     trace: Any = None
 
     def entry(self) -> NewEntry:
-        """What the store writes."""
+        """The entry for the store."""
         if self.sender is None:
             return NewEntry(self.board, self.body)
         return NewEntry(self.board, lambda numbers: encode(of_sender(self.event, numbers)), self.sender)
 
     def line(self, seq: int, numbers: Numbers) -> Line:
-        """What was written, by the numbers of its client and cohorts."""
+        """The written event, with the numbers of its client and cohorts."""
         if self.sender is None:
             return Line(seq, self.board, self.event, self.waiting, trace=self.trace)
         return Line(seq, self.board, of_sender(self.event, numbers), self.waiting, self.sender.hash, self.trace)
 
 
 class Inbox:
-    """Applies events a few at a time, and long ones in steps, so that requests need not wait for all of them."""
+    """Applies events a few at a time, and long ones in steps, so that requests do not wait for all of them."""
 
     def __init__(
         self,
         apply: Callable[[Line, dict[int, Any]], Steps],
         apply_lists: Callable[[Iterator[Line]], tuple[int, bool]] = lambda lines: (1, False),
     ) -> None:
-        self.applied: dict[int, int] = {0: 0}  # by partition: every event up to this number was
-        self.partitions = 1  # how many the store has
+        self.applied: dict[int, int] = {0: 0}  # by partition: every event up to this number is applied
+        self.partitions = 1  # number of partitions of the store
         self._apply, self._apply_lists = apply, apply_lists
-        self._alone = 0  # so many of the first lines are applied one by one
+        self._alone = 0  # the first so many lines are applied one by one
         self._steps: Steps | None = None  # of the first line, if it was begun
-        self._work: asyncio.Future[None] | None = None  # that these wait for, in a thread
-        self._begun = 0  # when the first line was, in nanoseconds since 1970, if it has a trace
-        self._holders = 0  # who keeps events from being begun
+        self._work: asyncio.Future[None] | None = None  # computation in a thread that these wait for
+        self._begun = 0  # when the first line was begun, in nanoseconds since 1970, if it has a trace
+        self._holders = 0  # how many callers hold events back
         self._scheduled = False
         self._lines: collections.deque[tuple[Line, dict[int, Any]]] = collections.deque()
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
@@ -99,17 +99,17 @@ class Inbox:
         return len(self._lines)
 
     def reset(self, heads: Mapping[int, int], partitions: int) -> None:
-        """Everything up to these events is applied, of so many partitions in all, and nothing waits."""
+        """Start over: everything up to `heads` is applied, and nothing is queued."""
         self._lines.clear()
         self._steps, self.applied, self.partitions, self._alone = None, dict(heads), partitions, 0
         self._work = None
 
     def add(self, heads: Mapping[int, int]) -> None:
-        """Events of more partitions come from now on; everything up to these is applied."""
+        """Expect events of more partitions; everything up to `heads` is applied."""
         self.applied |= heads
 
     def drop(self, partitions: Iterable[int]) -> None:
-        """Apply nothing more of some partitions: another worker does. Who waits for an event of them is told so."""
+        """Apply nothing more of partitions that another worker serves; their waiting requests fail."""
         gone = {partition for partition in partitions if self.applied.pop(partition, None) is not None}
         if self._lines and self._steps is not None and self._lines[0][0].seq % self.partitions in gone:
             self._steps = self._work = None
@@ -123,10 +123,10 @@ class Inbox:
         for seq, future in self._waiting:
             if seq % self.partitions in gone:
                 _settle(future, None, Fenced([seq % self.partitions]))
-        self._drain_soon()  # nobody else goes on where a thread was at work
+        self._drain_soon()  # a dropped line may have been waiting for a thread
 
     def deliver(self, lines: Sequence[Line], made: dict[int, Any]) -> None:
-        """More events in log order, and what was made of boards that they create."""
+        """Queue more events in log order; `made`: new boards, by number."""
         idle = not self._lines
         self._lines.extend((line, made) for line in lines)
         if idle:
@@ -134,7 +134,7 @@ class Inbox:
 
     @contextlib.asynccontextmanager
     async def hold_events(self) -> AsyncIterator[None]:
-        """Apply nothing meanwhile, and be in the middle of nothing: for who looks at a board as of one event."""
+        """A context in which no event is being applied, for reading a board as of one event."""
         self.begin_hold()
         try:
             while self._steps is not None:
@@ -144,16 +144,16 @@ class Inbox:
             self.end_hold()
 
     def begin_hold(self) -> None:
-        """Begin no event after the one that is being applied, until `end_hold`."""
+        """Begin no further event until `end_hold`; the present one continues."""
         self._holders += 1
 
     def end_hold(self) -> None:
-        """Go on, unless somebody else holds events."""
+        """Continue, unless somebody else holds events back."""
         self._holders -= 1
         self._drain_soon()
 
     def _drain_soon(self) -> None:
-        """Go on in the next turn, if there is anything that may be applied."""
+        """Schedule the next turn, if there is anything to apply."""
         may = not self._works and (self._steps is not None or not self._holders)
         if self._lines and not self._scheduled and may:
             self._scheduled = True
@@ -161,11 +161,11 @@ class Inbox:
 
     @property
     def _works(self) -> bool:
-        """Whether a thread is at work for the first line."""
+        """Return whether a thread is computing for the first line."""
         return self._work is not None and not self._work.done()
 
     def _begin_work(self, work: Work) -> None:
-        """Do in a thread what the first line waits for; then it goes on."""
+        """Run the computation of the first line in a thread, then continue."""
         self._work = asyncio.get_running_loop().run_in_executor(None, work)
         self._work.add_done_callback(lambda _: self._drain_soon())
 
@@ -202,7 +202,7 @@ class Inbox:
                 future.set_result(None)
 
     def _apply_alike(self) -> bool:
-        """Apply the first lines together, if they are lists of one board; whether it was done."""
+        """Apply the first lines as a batch if they are lists of one board. Returns whether it did."""
         if self._alone > 0 or type(self._lines[0][0].event) is not ListShown:
             return False
         first = itertools.islice(self._lines, ALIKE_AT_ONCE)
@@ -217,7 +217,7 @@ class Inbox:
         return seq <= self.applied.get(seq % self.partitions, -1)
 
     def _apply_first(self, end: float) -> str | Exception | None:
-        """Apply the first line until a moment; its outcome, None if there are steps left."""
+        """Apply the first line until `end`. Returns its outcome, or None if there are steps left."""
         line, made = self._lines[0]
         if self._steps is None and line.trace is not None:
             self._begun = time.time_ns()
@@ -235,12 +235,12 @@ class Inbox:
             return outcome
         except (Refused, Fenced) as error:
             return error
-        except Exception as error:  # as a replay does: this event has failed, the next one is applied
+        except Exception as error:  # as in a replay, this event has failed, and the next one is applied
             log.exception("an event cannot be applied", extra={"fields": {"event": line.seq}})
             return error
 
     async def wait_for(self, seq: int) -> None:
-        """Wait until the log of its partition is applied up to an event."""
+        """Wait until the log of the event's partition is applied up to it."""
         if seq % self.partitions not in self.applied:
             raise Fenced([seq % self.partitions])
         if not self._is_applied(seq):
@@ -253,16 +253,16 @@ class Inbox:
 
 
 class LogWriter:
-    """Writes what is put into it and delivers the whole log of its partitions to an inbox.
+    """Writes queued events, and delivers the whole log of its partitions to an inbox.
 
-    `heads`: by partition the latest event that was read; there are so many `partitions` in the store. `begin` makes a
-    board of its number, name, secret and first event, in this thread, since a learner may have to be compiled.
-    `cut_off` is called, in the event loop's thread, if events that were not read yet are gone; `lost` with partitions
-    of which a write said that they have another owner. `fences`: under which partitions may be written.
+    `heads`: by partition the latest event read; `partitions`: their number in the store. `begin` makes a board from
+    its number, name, secret and first event, in this thread, since a learner may have to be compiled. `cut_off` is
+    called in the event loop's thread if unread events are gone; `lost` with partitions that turned out to have
+    another owner. `fences`: of the partitions that may be written to.
 
-    An event that somebody waits for is acknowledged by its outcome, after it is on the disk and was applied. If the
-    store is away, those who wait are told so; events that nobody waits for are kept and written when it is back.
-    Whether a failed commit took place is unknown, so an event may come twice in the log: that does no harm.
+    An event is acknowledged to those who wait by its outcome, once it is on disk and applied. If the store is
+    unavailable, waiting requests fail; events that nobody waits for are kept and written later. It is unknown whether
+    a failed commit took place, so an event may be in the log twice, which does no harm.
     """
 
     def __init__(
@@ -280,15 +280,15 @@ class LogWriter:
         self.url = url
         self.seen = dict(heads)  # by partition: every event up to this number was handed over
         self.commits = 0
-        self.outdated = ""  # why nothing is read or written any more: a newer version has upgraded the store
+        self.outdated = ""  # set if reading and writing have stopped because a newer version has upgraded the store
         self._partitions, self._fences, self._lost = partitions, fences, lost
         self._inbox, self._begin, self._cut_off = inbox, begin, cut_off
         self._clock = clock
-        self._working: bool | None = None  # not known yet
+        self._working: bool | None = None  # None: unknown
         self._beat = time.monotonic()
         self._queue: collections.deque[Pending] = collections.deque()
         self._own: dict[int, list[Line]] = {}  # by partition: written, not handed over yet
-        self._looked, self._look = 0.0, True  # when heads were read, and whether they have to be
+        self._looked, self._look = 0.0, True  # when heads were read, and whether they must be read again
         self._waiting: collections.deque[tuple[float, asyncio.Future[str]]] = collections.deque()
         self._chores: collections.deque[Chore] = collections.deque()
         self._wake = threading.Event()
@@ -299,18 +299,18 @@ class LogWriter:
 
     @property
     def available(self) -> bool:
-        """Whether the store answers."""
+        """Whether the store responds."""
         return bool(self._working) and self._thread.is_alive() and time.monotonic() - self._beat < PATIENCE
 
     @property
     def behind(self) -> int:
-        """Events that wait to be written."""
+        """The number of queued events."""
         return len(self._queue)
 
     def put_event(
         self, board: int, event: AnyEvent, wait: bool = False, sender: Sender | None = None
     ) -> asyncio.Future[str] | None:
-        """Write an event soon, with the number of its sender; with `wait`, a future of its outcome."""
+        """Queue an event; `sender` gets its numbers when written. With `wait`, returns a future of its outcome."""
         body = encode(event) if sender is None else b""
         future = None
         if wait:
@@ -322,7 +322,7 @@ class LogWriter:
         return future
 
     def run_chore(self, chore: Callable[[SqlStore], Any]) -> asyncio.Future[Any]:
-        """Run something else with the thread's connection, after what was put before; a future of its result."""
+        """Run a function with the thread's connection, after what is queued now. Returns a future of its result."""
         future = self._loop.create_future()
         self._waiting.append((time.monotonic() + PATIENCE, future))
         self._chores.append((chore, future))
@@ -330,25 +330,25 @@ class LogWriter:
         return future
 
     def give_up(self) -> None:
-        """Tell those who have waited too long that the store is away; to be called now and then."""
+        """Fail requests that have waited for too long; call it regularly."""
         now = time.monotonic()
         while self._waiting and (self._waiting[0][1].done() or self._waiting[0][0] < now):
             _settle(self._waiting.popleft()[1], None, Unavailable("the store takes too long"))
 
     def add(self, heads: Mapping[int, int]) -> asyncio.Future[Any]:
-        """Write to more partitions, and deliver their logs, from these events on; a future of when it does."""
+        """Write to more partitions, and deliver their logs after `heads`. Returns a future for when it begins."""
         return self.run_chore(lambda store: self.seen.update(heads))
 
     def drop(self, partitions: Iterable[int]) -> asyncio.Future[Any]:
-        """Write what was put, and no more, to some partitions; a future of when that is done."""
+        """Write what is queued for partitions, and nothing more. Returns a future for its completion."""
         return self.run_chore(lambda store: self._forget(partitions))
 
     async def stop(self) -> None:
-        """Write what is left and end the thread."""
+        """Write what is queued and stop the thread."""
         self._stop = True
         self._wake.set()
         await asyncio.to_thread(self._thread.join, 20.0)
-        while self._waiting:  # what a store that is away kept from being written
+        while self._waiting:  # not written because the store is unavailable
             _settle(self._waiting.popleft()[1], None, Unavailable("the store is away"))
 
     def _run(self) -> None:
@@ -361,7 +361,7 @@ class LogWriter:
                     time.sleep(_GATHER_MORE)
             self._wake.clear()
             self._beat = time.monotonic()
-            # chores are taken first: then the batch holds what was put before them
+            # chores are taken first, so that the batch contains what was queued before them
             chores = [self._chores.popleft() for _ in range(len(self._chores))]
             batch = [self._queue.popleft() for _ in range(min(len(self._queue), MOST_AT_ONCE))]
             if self._queue:
@@ -399,7 +399,7 @@ class LogWriter:
             store.close()
 
     def _open(self) -> SqlStore:
-        """A connection through which something can be written: that it can be read says nothing of a full disk."""
+        """Connect and try a write: that the store can be read says nothing about a full disk."""
         store = open_store(self.url, self._fences)
         try:
             store.try_writing()
@@ -409,7 +409,7 @@ class LogWriter:
         return store
 
     def _still_served(self, batch: Sequence[Pending]) -> list[Pending]:
-        """What may be written; who waits for anything else is told that another worker has it."""
+        """The events of served partitions; requests that wait for others fail."""
         kept = []
         for pending in batch:
             partition = pending.board % self._partitions
@@ -420,7 +420,7 @@ class LogWriter:
         return kept
 
     def _lose(self, partitions: Iterable[int]) -> None:
-        """Other workers own partitions: nothing more is written to them."""
+        """Stop writing to partitions that other workers own."""
         log.warning("partitions lost", extra={"fields": {"partitions": sorted(partitions)}})
         self._forget(partitions)
         self._loop.call_soon_threadsafe(self._lost, partitions)
@@ -428,12 +428,12 @@ class LogWriter:
     def _forget(self, partitions: Iterable[int]) -> None:
         for partition in partitions:
             self.seen.pop(partition, None)
-            for line in self._own.pop(partition, []):  # on the disk; who asks again hears of it from the new owner
+            for line in self._own.pop(partition, []):  # on disk: a retry gets its outcome from the new owner
                 if line.waiting is not None:
                     self._loop.call_soon_threadsafe(_settle, line.waiting, None, Fenced([partition]))
 
     def _hand_over(self, store: SqlStore) -> None:
-        """Deliver the log up to its heads, as of now; own events need not be read."""
+        """Deliver the log up to its present heads; own events need not be read."""
         lines: list[Line] = []
         done: dict[int, int] = {}
         for partition, head in self._heads(store).items():
@@ -442,7 +442,7 @@ class LogWriter:
                 self._loop.call_soon_threadsafe(self._cut_off)
                 raise Unavailable("events are gone that this worker has not read")
             until = own[0].seq - step if own else head
-            if (until - at) // step > MOST_READ:  # much to catch up with: a part of it now, soon the next
+            if (until - at) // step > MOST_READ:  # much to catch up with: deliver a part now, and the next soon
                 self._wait_for_inbox()
                 upto = at + MOST_READ * step
                 self._deliver(store, self._read(store, at, upto), {partition: upto})
@@ -462,7 +462,7 @@ class LogWriter:
             self._own.pop(partition, None)
 
     def _heads(self, store: SqlStore) -> dict[int, int]:
-        """The latest events of partitions in which there may be new ones."""
+        """The latest events of partitions that may have new ones."""
         own = {partition: lines[-1].seq for partition, lines in self._own.items()}
         now = time.monotonic()
         pause = 0.0 if self._fences is None else _POLL_OWNED
@@ -478,9 +478,9 @@ class LogWriter:
             time.sleep(GATHER)
 
     def _deliver(self, store: SqlStore, lines: Sequence[Line], upto: Mapping[int, int]) -> None:
-        """Deliver all events up to some numbers, by partition.
+        """Deliver all events up to `upto`, by partition.
 
-        Whatever fails does so before anything is taken for handed over.
+        Whatever can fail does so before anything counts as handed over.
         """
         first: dict[int, Created | Unreadable] = {}
         for line in lines:
@@ -496,14 +496,14 @@ class LogWriter:
             self._loop.call_soon_threadsafe(self._inbox.deliver, lines, made)
 
     def _read(self, store: SqlStore, after: int, upto: int) -> list[Line]:
-        """Events of a partition."""
+        """Read events of a partition."""
         rows = list(store.entries(after, upto, partition=after % self._partitions))
         return [Line(x.seq, x.board, event, None) for x, event in zip(rows, read_events(rows), strict=True)]
 
     def _run_chore(self, store: SqlStore, chore: Callable[[SqlStore], Any], future: asyncio.Future[Any]) -> None:
         try:
             result, failure = chore(store), None
-        except Exception as error:  # handed to who asked
+        except Exception as error:  # raised where the result is awaited
             result, failure = None, error
         self._loop.call_soon_threadsafe(_settle, future, result, failure)
         if isinstance(failure, Unavailable):
@@ -514,7 +514,7 @@ class LogWriter:
     def _go_away(
         self, store: SqlStore | None, batch: Sequence[Pending], chores: Sequence[Chore], error: Exception
     ) -> None:
-        """The store is away: tell those who wait, and keep what nobody waits for."""
+        """The store is unavailable: fail waiting requests, and keep events that nobody waits for."""
         outdated = isinstance(error, Outdated)
         if self._working is not False or (outdated and not self.outdated):
             log.error("store away", extra={"fields": {"why": f"{type(error).__name__}: {error}"}})
@@ -536,20 +536,22 @@ class LogWriter:
         if store is not None:
             try:
                 store.close()
-            except Exception as failure:  # a broken connection cannot always be closed
+            except Exception as failure:  # closing a broken connection may fail
                 log.debug("closing the store", extra={"fields": {"why": str(failure)}})
 
 
 class SharedLook:
-    """Apply what any worker wrote until now. Who asks within a moment shares one look: without a key it costs the
-    store little, however many ask."""
+    """Catch up with the log, sharing one read among simultaneous callers.
+
+    So requests without a key cost the store little, however many there are.
+    """
 
     def __init__(self, catch_up: Callable[[], Awaitable[None]], spawn: Callable[[Any], "asyncio.Task[Any]"]) -> None:
         self._catch_up, self._spawn = catch_up, spawn
         self._next: asyncio.Task[Unavailable | None] | None = None
 
     async def __call__(self) -> None:
-        """Look, and wait for it."""
+        """Apply everything written until now, and wait for it."""
         if self._next is None:
             self._next = self._spawn(self._look())
         failure = await asyncio.shield(self._next)
@@ -558,7 +560,7 @@ class SharedLook:
 
     async def _look(self) -> Unavailable | None:
         await asyncio.sleep(POLL)
-        self._next = None  # who comes from here on is too late for this one
+        self._next = None  # later callers need another read
         try:
             await self._catch_up()
         except Unavailable as error:
@@ -567,16 +569,16 @@ class SharedLook:
 
 
 def _without_frames(error: Exception) -> Exception:
-    """An error without the frames that it went through: they hold the board, and it would hold who waits for it."""
+    """Remove an exception's frames: they refer to the board, and would keep it alive with the waiting request."""
     error.__traceback__ = error.__context__ = error.__cause__ = None
     return error
 
 
 def _settle(future: asyncio.Future[Any], result: Any, failure: BaseException | None) -> None:
     if future.done():
-        return  # who waited has gone
+        return  # the waiting request is gone
     if failure is None:
         future.set_result(result)
     else:
         future.set_exception(failure)
-        future.exception()  # whoever waited may have gone: no warning then
+        future.exception()  # marks it as retrieved, since the waiting request may be gone

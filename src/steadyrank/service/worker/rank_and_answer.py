@@ -1,4 +1,4 @@
-"""Give out a list, alone or mixed with the caller's own, and take its answer."""
+"""Give out lists, alone or interleaved with the caller's own, and process their answers."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -29,12 +29,12 @@ from .worker import Worker
 TOO_MANY_LISTS = "more lists for this client in a minute than client_lists"
 TOO_MANY = "more answers of this client in a minute than client_minute"
 TOO_MANY_UNNAMED = "more answers without a client in a minute than anonymous_minute"
-_COINS = 256  # of a signature
+_COINS = 256  # per signature
 _DAY = 86_400.0  # seconds
 
 
 class GivenList(NamedTuple):
-    """A list that was given out: its impression's id, which expires, items from the top, and rules not kept."""
+    """A list given out: the id of its impression with its expiry, the items from the top, and the rules it breaks."""
 
     impression: str
     items: list[str]
@@ -54,11 +54,11 @@ def rank(
     found: Found | None = None,
     rules: Rules | None = None,
 ) -> GivenList:
-    """A list and the id of its impression. Logged without waiting for the disk.
+    """Make a list with an impression id. It is logged asynchronously.
 
-    `client`: the name of who looks; `cohort`: by kind, the names of what it has in common with others. `theirs`: the
-    caller's own list, with which ours is mixed. `features`: what is known of the visit. `found`: in a
-    collection, what to rank in place of candidates. `rules`: of this list, beside those of the board.
+    `client`: the name of the visitor; `cohort`: the names of its cohorts, by kind. `theirs`: the caller's own list,
+    to be interleaved with ours. `features`: of the visit. `found`: for a collection, what to rank instead of
+    candidates. `rules`: for this list, in addition to the board's.
     """
     if worker.log_writer.behind >= MOST_BEHIND:
         raise Unavailable("too many impressions wait to be written")
@@ -82,12 +82,13 @@ def rank(
     except Refused:
         session.lists.give_back(hashed)
         raise
-    session.round = round_  # nothing is refused from here on
+    session.round = round_  # no refusal can follow
     key, notes, mixed, draft = worker.next_key(), [], None, None
-    if others:  # no learner has made the list: no note goes with it
+    if others:  # no learner made the mixed list, so it has no note
         mix, pins = _mix(session, key, slots, others, size, listing.placed, listing.kept)
         mixed, draft = events.Mixed(mix.teams, slots, others), (mix.first, mix.end)
-        slots, notes = mix.ranking, [(place, 1.0) for place in pins]  # for the teams: to no learner it means anything
+        # for reconstructing the teams; meaningless to learners
+        slots, notes = mix.ranking, [(place, 1.0) for place in pins]
         listing.placed = [PINNED if place in pins else FREE for place in range(len(slots))] if pins else []
     elif np.count_nonzero(note):
         notes = [(int(i), float(note[i])) for i in np.flatnonzero(note)]
@@ -104,7 +105,7 @@ def rank(
 
 
 def places(session: BoardSession, length: int | None) -> int:
-    """How many places a list is to have; refuses what cannot be."""
+    """The number of places of a list. Raises Refused if the requested length is invalid."""
     most = session.board.length
     if length is not None and not 1 <= length <= most:
         raise Refused(422, f"length must be from 1 to {most}, not {length!r}")
@@ -112,8 +113,9 @@ def places(session: BoardSession, length: int | None) -> int:
 
 
 def check_kinds(given: Iterable[str], known: Sequence[str], declared: Sequence[str] | None) -> None:
-    """Refuse kinds of cohorts that a board does not declare; if it declares none, more than a board may have, as far
-    as those it has are known here.
+    """Raise Refused for kinds of cohort that the board does not declare.
+
+    If it declares none, refuse more kinds than a board may have, counting those known here.
     """
     if declared is not None:
         if others := [kind for kind in given if kind not in declared]:
@@ -127,10 +129,10 @@ def check_kinds(given: Iterable[str], known: Sequence[str], declared: Sequence[s
 
 
 async def answer(worker: Worker, session: BoardSession, shown: ImpressionId, said: Given) -> str:
-    """Answer an impression; the outcome, once it is on the disk.
+    """Answer an impression. Returns the outcome once it is on disk.
 
-    The same impression is answered once at a time: what comes meanwhile waits, and costs nothing of its client's
-    allowance if it is the same answer.
+    Answers to one impression are serialized: a later one waits, and a duplicate does not count against the client's
+    limit.
     """
     await look_for_items(worker, session, shown)
     while (before := session.answering.get(shown.key)) is not None:
@@ -139,22 +141,22 @@ async def answer(worker: Worker, session: BoardSession, shown: ImpressionId, sai
     try:
         return outcome if isinstance(outcome, str) else await outcome
     finally:
-        del outcome  # an error in it leads back to this frame, and so to the board
+        del outcome  # an exception in it refers to this frame, and so keeps the board alive
 
 
 def has_new_items(session: BoardSession, shown: ImpressionId) -> bool:
-    """Whether an item of a list is not known here: it was added at another worker a moment ago."""
+    """Return whether a list has an item unknown here, which was just added at another worker."""
     return session.keys is None and max(shown.ranking) >= len(session.board.learner_state.names)
 
 
 async def look_for_items(worker: Worker, session: BoardSession, shown: ImpressionId) -> None:
-    """Read the log as far as it goes, where an item of a list is not known here."""
+    """Catch up with the log if a list has an item unknown here."""
     if has_new_items(session, shown):
         await worker.catch_up()
 
 
 def items_of(session: BoardSession, shown: ImpressionId, wanted: Sequence[str]) -> list[str]:
-    """The names of a list's items; in a collection, which has ids alone, of those that are wanted."""
+    """The names of a list's items; in a collection, which only stores ids, of those among `wanted`."""
     if session.keys is not None:
         if shown.of is None:
             raise Refused(403, FORGED)
@@ -165,10 +167,10 @@ def items_of(session: BoardSession, shown: ImpressionId, wanted: Sequence[str]) 
 
 
 def put_answer(worker: Worker, session: BoardSession, shown: ImpressionId, said: Given) -> str | asyncio.Future[str]:
-    """The outcome of an answer where it is known already, else a future of it: once the answer is on the disk.
+    """Put an answer into the log. Returns its outcome if known already, else a future for when it is on disk.
 
-    No other answer to the impression may be on its way. One beyond its client's allowance is refused with 429, and
-    the log says that the impression had one: it is not taken for one that nobody clicked.
+    No other answer to the impression may be in progress. An answer beyond its client's limit is refused with 429, and
+    the log records that there was one, so that the impression does not count as seen without a click.
     """
     if shown.expires < worker.clock():
         session.lateness.count(True)
@@ -194,9 +196,9 @@ def put_answer(worker: Worker, session: BoardSession, shown: ImpressionId, said:
 def _written(
     worker: Worker, session: BoardSession, shown: ImpressionId, event: events.Answered, sender: Sender | None
 ) -> asyncio.Future[str]:
-    """An answer is written, and the board stays in memory meanwhile; a future of its outcome.
+    """Write an answer, holding the board in memory. Returns a future of the outcome.
 
-    If it cannot be written, its client has used nothing up.
+    If writing fails, the answer does not count against its client's limit.
     """
 
     def done(written: asyncio.Future[str]) -> None:
@@ -218,7 +220,7 @@ def _written(
 def _withheld(
     worker: Worker, session: BoardSession, shown: ImpressionId, event: events.Withheld, sender: Sender | None
 ) -> asyncio.Future[str]:
-    """An answer is refused, once the log says that there was one."""
+    """Refuse an answer once the log records that there was one."""
     refused: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def done(written: asyncio.Future[str]) -> None:
@@ -242,7 +244,7 @@ def _told_again(
     dict[str, Any],
     ShownItems | None,
 ]:
-    """What an event of an impression says again of it, and who sent it if the log does not have that yet."""
+    """The fields that repeat the list in an event, and the sender if the log does not have it yet."""
     client, sender = session.board.impressions.client_of(shown.key), None
     if client is None and (shown.client or shown.cohorts):  # the list is not in the log yet, or never will be
         sender = Sender(shown.client, shown.seen, visits=0, cohorts=tuple(shown.cohorts.values()))
@@ -254,7 +256,7 @@ def _told_again(
 
 
 def check_outcome(worker: Worker, session: BoardSession, shown_at: float) -> None:
-    """Refuse what came of a click in a collection, or too late."""
+    """Raise Refused for outcomes on boards that take none, or too late."""
     if session.board.learner_state.outcomes is None:
         raise Refused(409, NO_OUTCOMES)
     days = session.board.config.outcome_days
@@ -265,10 +267,10 @@ def check_outcome(worker: Worker, session: BoardSession, shown_at: float) -> Non
 async def outcome(
     worker: Worker, session: BoardSession, shown: ImpressionId, item: str, id_: str, amount: float
 ) -> str:
-    """Something came of a click on an item of an impression; what became of it, once it is on the disk."""
+    """Report an outcome of a click. Returns its result once it is on disk."""
     check_outcome(worker, session, shown.expires - session.board.config.lifetime)
     if has_new_items(session, shown):
-        await worker.catch_up()  # an item was added at another worker a moment ago
+        await worker.catch_up()  # the item was just added at another worker
     items = items_of(session, shown, [item])
     if item not in items:
         raise Refused(422, f"the list did not show {item!r:.80}")
@@ -279,7 +281,7 @@ async def outcome(
 
 
 def check_theirs(session: BoardSession, theirs: Sequence[str], client: str | None) -> None:
-    """Refuse a list that cannot be mixed with ours."""
+    """Raise Refused if the caller's list cannot be interleaved with ours."""
     if not session.board.config.interleave:
         raise Refused(422, "theirs is mixed with our list where the board has interleave: PUT it with that first")
     if client is None:
@@ -297,10 +299,10 @@ def _mix(
     placed: Sequence[int],
     rules: SlotRules | None,
 ) -> tuple[interleaving.Mix, list[int]]:
-    """Our list and theirs, mixed into one of at most `size` places, for the impression with this key; pinned places.
+    """Interleave our list and theirs into one of at most `size` places; also returns the pinned places.
 
-    Under rules pins stay where they are and are nobody's, and others are mixed as far as groups allow. A list that
-    would not keep includes as ours does, or would be shorter, is not mixed: ours is shown, and no place is anybody's.
+    Under rules, pinned items stay in place and belong to no team, and others are mixed as far as groups allow. If the
+    mixed list would be shorter, or violate includes that ours keeps, ours is shown and no place belongs to a team.
     """
     coins = _coins(session, key, size)
     if rules is None:
@@ -321,13 +323,13 @@ def _mix(
 
 
 def _around(pins: Collection[int], teams: Sequence[int], size: int) -> list[int]:
-    """The team of each place, pinned ones being nobody's."""
+    """The team of each place; pinned places belong to none."""
     rest = iter(teams)
     return [interleaving.NEITHER if place in pins else next(rest) for place in range(size)]
 
 
 def _teams_of(session: BoardSession, shown: ImpressionId) -> list[int]:
-    """Which places of a list are whose; none if it is not mixed."""
+    """The team of each place; empty if the list is not mixed."""
     if shown.draft is None:
         return []
     size, pins = len(shown.ranking), [place for place, _ in shown.note]
@@ -336,6 +338,6 @@ def _teams_of(session: BoardSession, shown: ImpressionId) -> list[int]:
 
 
 def _coins(session: BoardSession, key: int, size: int) -> bytes:
-    """Who drafts first, for each pair of places: the board's secret tosses, so any worker can tell."""
+    """Pseudo-random bits that decide who drafts first in each pair of places; the same at every worker."""
     signer = Signer(session.secret, "interleave")
     return b"".join(signer.sign(key.to_bytes(8) + bytes([part])) for part in range(1 + size // (2 * _COINS)))

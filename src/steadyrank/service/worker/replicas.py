@@ -1,14 +1,14 @@
-"""Copies of boards that other workers own: they follow the log, and give out lists.
+"""Replicas: copies of boards that other workers own, which follow the log and give out lists.
 
-A board that is asked for often at a worker that does not own it is copied there, as it would be loaded by its owner,
-and its events are read from the log several times a second. Lists are made from the copy while it is at most
-`MOST_AGE` old. They are written into the log as the owner's are, in one order with them, without waiting; what is
-written needs no fence, for a list binds nobody. Answers go to the owner: an impression id says all that they need.
+A board that is requested often at a worker that does not own it is copied there, loaded as by its owner, and its
+events are read from the log several times a second. Lists are made from the replica while it is at most `MOST_AGE`
+old. They are logged asynchronously, in one order with the owner's; writing them needs no fence, since a list commits
+nobody to anything. Answers go to the owner: an impression id contains all that they need.
 
-A list is drawn from this worker's own stream of chance, independent of all others, and the log says what was drawn:
-who folds the log draws nothing, so copies, owner and replays agree.
+Each worker draws lists from its own independent random stream, and the log has what was drawn: replaying it draws
+nothing, so replicas, owner and replays agree.
 
-A board that this worker gives away goes on as a copy until its next owner serves it: lists do not wait for the move.
+A board that this worker hands over continues as a replica until its new owner serves it, so that lists need not wait.
 """
 
 import asyncio
@@ -33,45 +33,46 @@ from .log_writer import ALIKE_AT_ONCE, Line, Pending
 from .recovery import load
 from .store_threads import StoreThreads
 
-MOST_AGE = 0.25  # seconds by which a copy may be behind
-_TURN = 0.1  # seconds between looks at the log
-_OFTEN = 50  # lists of a board in a second, asked for at a worker that does not own it, for which it is copied
-_SELDOM = 10  # the same, below which a copy ends
-_KEPT = 5.0  # seconds over which that is counted
-_MOVING = 2.0  # seconds for which a board that was given away is a copy in any case
-_MOST = 64  # copies
-_MOST_WAITING = 50_000  # lists that wait to be written
-_AT_ONCE = 1_000  # of them in a commit
-_APPLIED_FOR = 0.004  # seconds after which requests have their turn
-_THREADS = 3  # who reads does not wait for who writes, nor for a board that is copied: a copy would be too old
+MOST_AGE = 0.25  # seconds; an older replica gives out no lists
+_TURN = 0.1  # seconds between reads of the log
+_OFTEN = 50  # lists of a board per second, requested at a worker that does not own it, that start a replica
+_SELDOM = 10  # the same, below which a replica is dropped
+_KEPT = 5.0  # seconds over which this is counted
+_MOVING = 2.0  # seconds for which a board that was handed over remains as a replica in any case
+_MOST = 64  # replicas
+_MOST_WAITING = 50_000  # lists queued for writing
+_AT_ONCE = 1_000  # lists per commit
+_APPLIED_FOR = 0.004  # seconds after which requests get a turn
+_THREADS = 3  # so that reading waits neither for writing nor for loading, which would make replicas too old
 
 log = logging.getLogger("steadyrank.service")
 
 
 class _News(NamedTuple):
-    """What the log says of a copied board since it was last read; None for events: it has to be copied anew."""
+    """What is new in the log of a replicated board; `events` is None if the replica must be reloaded."""
 
-    read: float  # when the reading began
+    read: float  # when the read began
     head: int
     events: list[tuple[int, AnyEvent]] | None
-    seals: list[Seal] | None  # if another secret signs by now
+    seals: list[Seal] | None  # set if the secret was rotated
 
 
 class _Copy:
-    """A copied board."""
+    """A replicated board."""
 
     def __init__(self, session: BoardSession, read: float) -> None:
         self.session, self.read = session, read
-        self.leaving = False  # whether its board is still applied by who owned it: nothing is read for it
+        # whether its former owner, this worker, still applies its events: then none are read for it
+        self.leaving = False
         self.begin_term(read, _KEPT, _SELDOM)
 
     def begin_term(self, now: float, seconds: float, least: float) -> None:
-        """Stay for so many seconds, and then on if so many lists a second were asked for."""
+        """Keep the replica for so many seconds, and then on if at least `least` lists a second were requested."""
         self.asked, self.end, self.least = 0, now + seconds, least * seconds
 
 
 class Outbox:
-    """Lists that wait to be written, by partition; what `LogWriter` is to an owner."""
+    """Lists queued for writing, by partition; stands in for `LogWriter`."""
 
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
@@ -79,18 +80,18 @@ class Outbox:
 
     @property
     def behind(self) -> int:
-        """How many wait."""
+        """The number of queued lists."""
         return sum(map(len, self.waiting.values()))
 
     def put_event(self, board: int, event: AnyEvent, sender: Sender | None = None) -> None:
-        """Write a list soon."""
+        """Queue a list."""
         body = events.encode(event) if sender is None else b""
         pending = Pending(board, event, body, None, sender)
         self.waiting.setdefault(board % self._partitions, collections.deque()).append(pending)
 
 
 class Replicas:
-    """The copies of a worker; used in the event loop's thread."""
+    """The replicas of a worker; used in the event loop's thread only."""
 
     def __init__(
         self,
@@ -107,8 +108,8 @@ class Replicas:
         self._gave, self._spawn = gave, spawn
         self.log_writer = Outbox(partitions)
         self.copies: dict[str, _Copy] = {}
-        self.given = 0  # lists
-        self._asked: collections.Counter[str] = collections.Counter()  # lists in this second, by board
+        self.given = 0  # lists given out
+        self._asked: collections.Counter[str] = collections.Counter()  # lists requested in this second, by board
         self._second = 0
         self._loading: dict[str, asyncio.Task[Any]] = {}
         self._following: asyncio.Task[Any] | None = None
@@ -117,7 +118,7 @@ class Replicas:
         self._threads = StoreThreads("replicas", url, _THREADS)
 
     def find(self, name: str) -> BoardSession | None:
-        """A copy of a board from which a list may be made now; what is asked for often is copied."""
+        """Return a replica fresh enough for a list, if any; starts replicating boards that are requested often."""
         if name in self.copies:
             return self.find_copy(name)
         if self._second != (second := int(time.monotonic())):
@@ -129,7 +130,7 @@ class Replicas:
         return None
 
     def find_copy(self, name: str) -> BoardSession | None:
-        """The same of a board that is copied already."""
+        """The same, for boards that are replicated already."""
         copy = self.copies.get(name)
         if copy is None:
             return None
@@ -137,16 +138,16 @@ class Replicas:
         return copy.session if copy.leaving or time.monotonic() - copy.read <= MOST_AGE else None
 
     def begin_move(self, sessions: Iterable[BoardSession]) -> None:
-        """Give out lists of boards that this worker gives away, while it writes the last of them."""
+        """Give out lists of boards that are being handed over, while this worker writes their last events."""
         for session in sessions:
             if len(self.copies) < _MOST and not session.board.stale:
                 self.copies[session.name] = copy = _Copy(session, time.monotonic())
                 copy.leaving = True
 
     def end_move(self, names: Iterable[str], moved: bool) -> None:
-        """Boards were given away, and their copies follow the log from here on; or they were not, and have none.
+        """Continue boards that were handed over as replicas; drop the replicas if the handover failed.
 
-        An event that was given up half-way leaves memory that nobody else has: no copy goes on with it.
+        A board with a half-applied event is in a state that no other worker has, so it cannot continue.
         """
         now = time.monotonic()
         for name in names:
@@ -161,7 +162,7 @@ class Replicas:
         self._follow_soon()
 
     async def need(self, name: str, seconds: float) -> BoardSession | None:
-        """A copy of a board whose owner does not answer; None if there is none within so many seconds."""
+        """Return a replica of a board whose owner does not respond; None if there is none within so many seconds."""
         if name not in self.copies:
             self._begin(name)
         end = time.monotonic() + seconds
@@ -172,7 +173,7 @@ class Replicas:
         return session
 
     def find_board(self, name: str) -> BoardSession:
-        """A copy that is there, as `find` said."""
+        """Return the replica that `find` has found."""
         copy = self.copies.get(name)
         if copy is None:
             raise Unavailable(f"board {name!r} is no longer copied here")
@@ -184,11 +185,11 @@ class Replicas:
         return session.applied
 
     def drop(self, name: str) -> None:
-        """A board is no longer copied."""
+        """Drop a replica."""
         self.copies.pop(name, None)
 
     async def finish(self) -> None:
-        """Write what waits, for a worker that ends."""
+        """Write queued lists when the worker stops."""
         try:
             await self._threads.run(functools.partial(self._write, self._take()))
         except Unavailable as error:
@@ -217,7 +218,7 @@ class Replicas:
             self._following = self._spawn(self._follow())
 
     async def _follow(self) -> None:
-        """Read what is new in the log as long as there is a copy, or a list waits to be written."""
+        """Read what is new in the log while there is a replica or a queued list."""
         working = True
         while self.copies or self.log_writer.behind:
             begin = time.monotonic()
@@ -239,7 +240,7 @@ class Replicas:
             await asyncio.sleep(max(_TURN - (time.monotonic() - begin), 0.01))
 
     async def _send(self) -> None:
-        """Write what waits, however long other workers keep the database busy with the same board."""
+        """Write queued lists, however long other workers keep the database busy with the same board."""
         working = True
         while self.log_writer.behind:
             begin = time.monotonic()
@@ -262,20 +263,20 @@ class Replicas:
         return taken
 
     def _put_back(self, lists: Mapping[int, Sequence[Pending]]) -> None:
-        """Lists were not written: they are tried again, unless too many wait. Their answers count in any case."""
+        """Requeue lists that were not written, unless too many are queued. Their answers count in any case."""
         for partition, some in lists.items():
             if some and self.log_writer.behind + len(some) <= _MOST_WAITING:
                 self.log_writer.waiting.setdefault(partition, collections.deque()).extendleft(reversed(some))
 
     def _write(self, lists: dict[int, list[Pending]], store: SqlStore) -> None:
-        """A commit a partition, so that nobody waits for two at a time; what is written is taken out."""
+        """Write one commit per partition, so that no transaction locks two; written lists are removed."""
         for partition in sorted(lists):
             if lists[partition]:
                 store.append([one.entry() for one in lists[partition]], self.clock())
                 lists[partition] = []
 
     async def _apply(self, name: str, copy: _Copy, news: _News) -> None:
-        """Apply what the log says, with requests in between; a copy that cannot go on with it ends."""
+        """Apply new events, with requests in between; drops the replica if it cannot continue."""
         session = copy.session
         if news.events is None:
             self.drop(name)
@@ -290,11 +291,11 @@ class Replicas:
             session.reseal(news.seals)
 
     async def _apply_some(self, session: BoardSession, lines: Sequence[Line]) -> bool:
-        """Apply events, together if they are lists and usual ones; whether the copy can go on."""
+        """Apply events, as a batch if they are ordinary lists. Returns whether the replica can continue."""
         try:
             if len(lines) > 1 and session.show_lists(lines, self._gave, self.monotonic()):
                 return True
-        except Exception as error:  # as of one
+        except Exception as error:  # as for a single event
             return _give_up(session, lines[0], error)
         for line in lines:
             if not await self._apply_one(session, line):
@@ -302,7 +303,7 @@ class Replicas:
         return True
 
     async def _apply_one(self, session: BoardSession, line: Line) -> bool:
-        """Apply an event; whether the copy can go on."""
+        """Apply an event. Returns whether the replica can continue."""
         event = line.event
         assert not isinstance(event, Unreadable)
         try:
@@ -312,22 +313,22 @@ class Replicas:
                 await self._give_way()
             session.note(line, "", self._gave(event), self.monotonic())
         except Refused:
-            pass  # who wrote it was told
+            pass  # the worker that wrote it got the refusal
         except Exception as error:  # whatever it is: the owner parks the board
             return _give_up(session, line, error)
         session.learn_clients(line)
         session.applied = line.seq
         await self._give_way()
-        return not session.board.stale  # it learns otherwise from here on
+        return not session.board.stale  # if stale, the learning changes from here on
 
     async def _give_way(self) -> None:
-        """Let requests have their turn."""
+        """Let requests run if the turn is over."""
         if time.perf_counter() > self._turn_ends:
             await asyncio.sleep(0)
             self._turn_ends = time.perf_counter() + _APPLIED_FOR
 
     def _end_idle(self) -> None:
-        """End copies of boards that are seldom asked for by now."""
+        """Drop replicas of boards that are no longer requested often."""
         now = time.monotonic()
         for name, copy in list(self.copies.items()):
             if now > copy.end and not copy.leaving:
@@ -337,14 +338,14 @@ class Replicas:
 
 
 def _give_up(session: BoardSession, line: Line, error: Exception) -> bool:
-    """Say that a copy cannot go on, and why; False."""
+    """Log why a replica cannot continue; returns False."""
     fields = {"board": session.name, "event": line.seq, "why": str(error)}
     log.error("a copy cannot go on", extra={"fields": fields})
     return False
 
 
 def _together(board: int, fresh: Iterable[tuple[int, AnyEvent]]) -> Iterator[list[Line]]:
-    """Lists that were shown one after another in parts, anything else alone."""
+    """Group consecutive lists into batches; any other event stays alone."""
     lines = (Line(seq, board, event, None) for seq, event in fresh)
     for are_lists, alike in itertools.groupby(lines, lambda line: type(line.event) is events.ListShown):
         while some := list(itertools.islice(alike, ALIKE_AT_ONCE if are_lists else 1)):
@@ -352,25 +353,25 @@ def _together(board: int, fresh: Iterable[tuple[int, AnyEvent]]) -> Iterator[lis
 
 
 def _load(store: SqlStore, name: str) -> BoardSession | None:
-    """A board of this name as the log says now; None if there is none."""
+    """Load a board by name as of now; None if there is none."""
     with store.reading():
         board = store.find_board(name)
         return None if board is None else load(store, board[0], name, board[1])
 
 
 def _read_all(places: Mapping[int, int], store: SqlStore) -> dict[int, _News]:
-    """What the log says of boards, each after an event."""
+    """Read what is new in the logs of boards, each after an event."""
     return {number: _read(store, number, after, kept) for number, after, kept in _kept(store, places)}
 
 
 def _kept(store: SqlStore, places: Mapping[int, int]) -> list[tuple[int, int, bool]]:
-    """Boards, the event up to which each was read, and whether what came since is all kept."""
+    """For each board the event up to which it was read, and whether all later events are still kept."""
     edges = store.edges(list(places)) if places else {}
     return [(number, after, edges.get(number, math.inf) <= after) for number, after in places.items()]
 
 
 def _events_of(entries: Sequence[LogEntry]) -> list[tuple[int, AnyEvent]]:
-    """Events by number; `Unreadable` if one of them is."""
+    """Decode events, with their numbers. Raises Unreadable if one is damaged or unknown."""
     fresh: list[tuple[int, AnyEvent]] = []
     for entry, event in zip(entries, read_events(entries), strict=True):
         if isinstance(event, Unreadable):
@@ -380,7 +381,7 @@ def _events_of(entries: Sequence[LogEntry]) -> list[tuple[int, AnyEvent]]:
 
 
 def _read(store: SqlStore, number: int, after: int, kept: bool) -> _News:
-    """What the log says of a board after an event."""
+    """Read what is new in the log of a board after an event."""
     begin = time.monotonic()
     if not kept:
         return _News(begin, after, None, None)

@@ -1,4 +1,4 @@
-/** What an admin can do. Each is confirmed first, and its outcome, or the server's refusal, is told. */
+/** Actions for admins. Each asks for confirmation, and reports its outcome or the server's refusal. */
 
 import { ask, Away, path, Refusal, send } from "./api.js";
 import { byId, make, say } from "./dom.js";
@@ -8,7 +8,7 @@ import { count, many, rounds, sentence } from "./words.js";
 const SHOWN = 12_000; // milliseconds
 let fading = null;
 
-/** Tell an outcome, to the eye and to a screen reader. */
+/** Report an outcome, visibly and to screen readers. */
 function tell(text, refused = false) {
   const said = byId("said");
   said.className = refused ? "said on refused" : "said on";
@@ -17,7 +17,7 @@ function tell(text, refused = false) {
   fading = setTimeout(() => (said.className = "said"), SHOWN);
 }
 
-/** Ask whether it is meant; a promise of yes or no. */
+/** Ask for confirmation; a promise of yes or no. */
 function confirmed(title, text, yes) {
   const dialog = byId("ask");
   say(byId("ask-title"), title);
@@ -31,13 +31,13 @@ function confirmed(title, text, yes) {
   });
 }
 
-/** Let the dialog's buttons close it. */
+/** Make the dialog's buttons close it. */
 export function prepare() {
   byId("ask-no").addEventListener("click", () => byId("ask").close("no"));
   byId("ask-yes").addEventListener("click", () => byId("ask").close("yes"));
 }
 
-/** Do it, and tell how it went; whether it was done. */
+/** Run an action and report how it went. Returns whether it succeeded. */
 async function run(work, done) {
   try {
     tell("Asking the server…");
@@ -69,7 +69,7 @@ export async function label(board, { start, end }, word) {
   );
 }
 
-/** Take a label back. */
+/** Remove a label. */
 export async function takeBack(board, { number, start, end, label: word }) {
   const text = `Rounds ${rounds(start, end)} are no longer labelled as ${word}. The server replays the log.`;
   if (!(await confirmed(`Take back label ${number}?`, text, "Take back"))) return false;
@@ -92,7 +92,7 @@ export async function labelClient(board, one, word) {
   );
 }
 
-/** Take the label of a client or a cohort back. */
+/** Remove the label of a client or a cohort. */
 export async function takeBackClient(board, one) {
   const text = `${senderName(one)} is judged by the guard again. The server replays the log.`;
   if (!(await confirmed(`Take back label ${one.number}?`, sentence(text), "Take back"))) return false;

@@ -1,4 +1,4 @@
-/** Every item of a board, read when asked for: there may be very many. */
+/** Every item of a board, loaded on request, since there may be very many. */
 
 import { ask, Away, path, Refusal } from "./api.js";
 import { byId, say, show } from "./dom.js";
@@ -23,7 +23,7 @@ export class AllItems {
     byId("all-more").addEventListener("click", () => this.#showFirst(this.#shown + PAGE));
   }
 
-  /** Read the items, if they are looked at. */
+  /** Load the items if the table is open. */
   async again() {
     if (!byId("all").open) return;
     say(byId("all-say"), "Reading…");
@@ -55,7 +55,7 @@ export class AllItems {
   }
 }
 
-/** Items with their estimates in the trusted regime, as in the list; intervals come with the list alone. */
+/** Items with their estimates in the trusted regime; only those of the list have intervals. */
 function trusted({ items, view }) {
   const estimates = view?.regimes.find((regime) => regime.number === view.trusted).estimates;
   return items.map((item, slot) => ({ ...item, estimate: estimates?.[slot] ?? null, low: null, high: null }));

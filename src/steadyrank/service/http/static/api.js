@@ -3,7 +3,7 @@
 const SLOT = "steadyrank-key";
 const PATIENCE = 15_000;
 
-/** The server said no. */
+/** The server refused a request. */
 export class Refusal extends Error {
   constructor(code, message) {
     super(message);
@@ -11,7 +11,7 @@ export class Refusal extends Error {
   }
 }
 
-/** The server gave no answer, or cannot answer now. */
+/** The server did not answer, or is unavailable. */
 export class Away extends Error {}
 
 /** The API key of this tab, if one was given. */
@@ -25,17 +25,17 @@ export function keep(text) {
   else sessionStorage.setItem(SLOT, text);
 }
 
-/** The path of a board's part. */
+/** The path of a part of a board. */
 export function path(board, ...parts) {
   return ["boards", board, ...parts].map(encodeURIComponent).join("/");
 }
 
-/** The path of a collection's part. */
+/** The path of a part of a collection. */
 export function collectionPath(collection, ...parts) {
   return ["collections", collection, ...parts].map(encodeURIComponent).join("/");
 }
 
-/** Ask the server; the JSON of its answer. */
+/** Send a request; returns the JSON of the answer. */
 export async function ask(method, route, body) {
   const answer = await send(method, route, body);
   try {
@@ -45,7 +45,7 @@ export async function ask(method, route, body) {
   }
 }
 
-/** Ask the server; its answer as it came. Throws Refusal or Away. */
+/** Send a request; returns the raw answer. Throws Refusal or Away. */
 export async function send(method, route, body, patience = PATIENCE) {
   const options = { method, headers: {}, cache: "no-store", signal: AbortSignal.timeout(patience) };
   if (key() !== null) options.headers.authorization = `Bearer ${key()}`;
@@ -65,7 +65,7 @@ export async function send(method, route, body, patience = PATIENCE) {
   throw new Refusal(answer.status, message);
 }
 
-/** What the server says of a refusal; a proxy in between may say nothing that can be read. */
+/** The server's message in a refusal; an answer of a proxy may not be readable. */
 async function reason(answer) {
   const code = `The server answered with code ${answer.status}.`;
   const text = await answer.text();

@@ -19,7 +19,7 @@ import { count, many, percent, sentence, stretch, unanswered, verdict } from "./
 
 const NO_ADMIN = "Estimates, regimes and actions need a key with the scope admin.";
 
-/** Everything on the page of a board, filled by one request a second. */
+/** The contents of a board's page, refreshed once a second by one request. */
 export class BoardPage {
   #name;
   #turnTo;
@@ -63,7 +63,7 @@ export class BoardPage {
     byId("points").addEventListener("toggle", () => this.#watch && showPoints(this.#watch));
   }
 
-  /** Choose the rounds of a regime, and go to where they are labelled. */
+  /** Choose the rounds of a regime, and scroll to the form for labels. */
   #choose({ start, end }) {
     this.#choosing.fill(Math.max(start, this.#watch.first_round), end);
     byId("labels-title").scrollIntoView({ block: "center" });
@@ -83,7 +83,7 @@ export class BoardPage {
     return done;
   }
 
-  /** Ask for what is known of the board, and show it. */
+  /** Request the state of the board, and show it. */
   async look() {
     try {
       const watch = await ask("GET", path(this.#name, "watch") + this.#unheardIn.query);
@@ -91,13 +91,13 @@ export class BoardPage {
       this.#show(watch);
     } catch (error) {
       if (error instanceof Refusal && error.code === 403) await this.#lookLess(error);
-      else if (error instanceof Refusal && this.#unheardIn.forget()) await this.look(); // its segment is no more
+      else if (error instanceof Refusal && this.#unheardIn.forget()) await this.look(); // its segment no longer exists
       else if (error instanceof Away) await this.#lookParked(error);
       else throw error;
     }
   }
 
-  /** With a key that is not for admins: counts and settings. */
+  /** For keys that are not for admins: counts and settings. */
   async #lookLess(refusal) {
     const board = await ask("GET", path(this.#name));
     this.#turnTo("board");
@@ -109,7 +109,7 @@ export class BoardPage {
     this.#showCounts({ board, view: null });
   }
 
-  /** A board that is parked is not just away. */
+  /** Show why a board is parked, rather than just unavailable. */
   async #lookParked(away) {
     const { parked } = await ask("GET", "boards?limit=1");
     const found = parked.find(({ board }) => board === this.#name);
@@ -156,7 +156,7 @@ export class BoardPage {
     say(byId("headline-sign"), said.sign);
     say(byId("headline-title"), said.title);
     say(byId("headline-text"), said.text);
-    show(byId("headline-act"), said.kind === "no" && !watch.segments); // rounds are of all segments
+    show(byId("headline-act"), said.kind === "no" && !watch.segments); // rounds span all segments
     show(byId("stale"), watch.stale);
     say(byId("silent"), unanswered(watch.board.silence));
     show(byId("silent"), watch.board.silence.alarming);
@@ -203,7 +203,7 @@ function listed(board, view) {
   return `What users get now: items of regimes ${view.trusted} and ${view.current}. Estimates are of the trusted regime ${view.trusted}.`;
 }
 
-/** Whether something may be known of visits, so that no list is everybody's. */
+/** Whether the board has visit features, so that there is no common list for everybody. */
 function visitorsDiffer(board) {
   return Boolean(board.segments) || Object.keys(board.features?.visits ?? {}).length > 0;
 }

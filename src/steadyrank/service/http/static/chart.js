@@ -1,4 +1,4 @@
-/** The time line: regimes as bands, clicks, places examined, feedback rejected, labels. */
+/** The timeline chart: regimes as bands, clicks, places examined, rejected feedback, labels. */
 
 import { draw, match, say, setAll } from "./dom.js";
 import { clicked, coarse, describe, examined, extent, summary, trace } from "./timeline.js";
@@ -6,8 +6,8 @@ import { count, moment, timeOf } from "./words.js";
 
 const LEFT = 46;
 const RIGHT = 10;
-const EDGE = 28; // half of an axis label: one nearer to the end would be cut off
-const WORDY = 84; // room for the words of an axis label, a day among them
+const EDGE = 28; // half the width of an axis label; labels nearer to the end would be cut off
+const WORDY = 84; // width of an axis label with a day
 const BANDS = { top: 4, height: 24 };
 const PANELS = [
   { name: "clicked", title: "clicks per 100 lists", top: 50, height: 132, ticks: 4, of: clicked, format: hundredfold },
@@ -22,7 +22,7 @@ function hundredfold(share) {
   return String(Math.round(100 * share));
 }
 
-/** The time line of a board's page. */
+/** The timeline chart of a board's page. */
 export class Chart {
   #svg;
   #parts = {};
@@ -33,7 +33,7 @@ export class Chart {
   #onChoose;
   #onRead;
 
-  /** `onChoose(start, end)` hears of an interval dragged, `onRead(text)` of what lies under the pointer. */
+  /** `onChoose(start, end)` is called with a dragged interval, `onRead(text)` with a description under the pointer. */
   constructor(box, onChoose, onRead) {
     this.#onChoose = onChoose;
     this.#onRead = onRead;
@@ -64,20 +64,20 @@ export class Chart {
     if (this.#watch !== null) this.update(this.#watch);
   }
 
-  /** Where a round lies. */
+  /** The horizontal position of a round. */
   #x(round) {
     const { first, last } = extent(this.#watch);
     return LEFT + ((this.#width - LEFT - RIGHT) * (round - first)) / (last + 1 - first);
   }
 
-  /** Which round lies under an event. */
+  /** The round under the pointer. */
   #round(event) {
     const { first, last } = extent(this.#watch);
     const share = (event.clientX - this.#svg.getBoundingClientRect().left - LEFT) / (this.#width - LEFT - RIGHT);
     return Math.min(Math.max(Math.floor(first + share * (last + 1 - first)), first), last);
   }
 
-  /** Show what was seen of a board. */
+  /** Show a board's state. */
   update(watch) {
     this.#watch = watch;
     this.#line = coarse(watch.timeline);
@@ -117,7 +117,7 @@ export class Chart {
     });
   }
 
-  /** The value at the upper end of a panel. */
+  /** The value at the top of a panel. */
   #top(panel) {
     if (panel.name === "examined") return this.#watch.board.length;
     const most = Math.max(...this.#line.points.map((point) => panel.of(point) ?? 0), 0);
@@ -223,7 +223,7 @@ function axisNode() {
   return draw("g", {}, draw("line"), text(), text());
 }
 
-/** The next of 1, 2, 2.5, 5, 10, 20, ... */
+/** Round up to 1, 2, 2.5, 5, 10, 20, ... */
 function roundUp(value) {
   const ten = 10 ** Math.floor(Math.log10(Math.max(value, 1)));
   return ten * [1, 2, 2.5, 5, 10].find((step) => step * ten >= value);

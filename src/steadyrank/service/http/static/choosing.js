@@ -1,16 +1,16 @@
-/** Choosing an interval of rounds: by number fields, by dragging on the time line, or by a band's button. */
+/** Choose an interval of rounds: by number fields, by dragging on the chart, or by a band's button. */
 
 import { byId, say } from "./dom.js";
 import { count, many } from "./words.js";
 
-/** Two number fields, and what they mean. */
+/** Two number fields, validated. */
 export class Choosing {
   #watch = null;
   #onChange;
   #start = byId("start");
   #end = byId("end");
 
-  /** `onChange(interval)` hears of what is chosen; null while that is nothing that can be labelled. */
+  /** `onChange(interval)` is called with the choice, or null if it cannot be labelled. */
   constructor(onChange) {
     this.#onChange = onChange;
     this.#start.addEventListener("input", () => this.#changed());
@@ -25,13 +25,13 @@ export class Choosing {
     this.#changed();
   }
 
-  /** What is chosen, or null. */
+  /** The chosen interval, or null. */
   get interval() {
     const [start, end] = [this.#start.valueAsNumber, this.#end.valueAsNumber];
     return this.#fault(start, end) === "" ? { start, end } : null;
   }
 
-  /** Know the limits of now. */
+  /** Update the limits. */
   update(watch) {
     this.#watch = watch;
     this.#changed();
@@ -44,7 +44,7 @@ export class Choosing {
     this.#onChange(this.interval);
   }
 
-  /** What is wrong with an interval; empty if nothing is. */
+  /** What is wrong with an interval; empty if it is valid. */
   #fault(start, end) {
     if (this.#watch === null) return "Nothing to label yet.";
     const { first_round: first, board } = this.#watch;

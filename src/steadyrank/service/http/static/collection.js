@@ -1,4 +1,4 @@
-/** The page of a collection: queries whose items are suddenly clicked far more, those with the most visits, and one. */
+/** The page of a collection: surges of clicks, the busiest queries, and the items of one query. */
 
 import { ask, collectionPath, Refusal } from "./api.js";
 import { byId, make, match, say, show } from "./dom.js";
@@ -6,12 +6,12 @@ import { count, many, percent, range } from "./words.js";
 
 const QUERY = /^#query-([0-9a-f]{14})$/; // in the address, which names a query by its id, never by its text
 const ORDERS = {
-  visits: () => 0, // as they come
+  visits: () => 0, // already sorted by the server
   gained: (one, other) => other.gain.value - one.gain.value,
   lost: (one, other) => one.gain.value - other.gain.value,
 };
 
-/** One collection, as `watch` has it. */
+/** The contents of a collection's page. */
 export class CollectionPage {
   #name;
   #turnTo;
@@ -27,7 +27,7 @@ export class CollectionPage {
     addEventListener("hashchange", now);
   }
 
-  /** Ask, and show what came. */
+  /** Request the state, and show it. */
   async look() {
     const watch = await ask("GET", collectionPath(this.#name, "watch"));
     say(byId("collection-sum"), summary(watch));
@@ -40,7 +40,7 @@ export class CollectionPage {
     this.#goToQuery();
   }
 
-  /** Show the items of the query in the address, if there is one. */
+  /** Show the items of the query in the address, if any. */
   async #lookAtQuery() {
     const id = QUERY.exec(location.hash)?.[1] ?? null;
     show(byId("query-box"), id !== null);
@@ -53,7 +53,7 @@ export class CollectionPage {
     }
   }
 
-  /** Go to the items of a query that was chosen just now. */
+  /** Scroll to the items of a query that was just chosen. */
   #goToQuery() {
     const id = QUERY.exec(location.hash)?.[1] ?? null;
     if (id !== null && id !== this.#chosen) byId("query-title").focus();
@@ -114,7 +114,7 @@ function showNoQuery(id) {
   show(byId("query-items-box"), false);
 }
 
-/** A row; its name leads to a query, if it has the id of one. */
+/** A row; its name links to the query, if it has the id of one. */
 function row(cells, id = null) {
   const name = id === null ? [] : [make("a", { href: `#query-${id}` })];
   return make("tr", {}, make("th", { scope: "row" }, ...name), ...Array.from({ length: cells }, () => make("td", { class: "right" })));

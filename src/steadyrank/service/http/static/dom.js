@@ -1,4 +1,4 @@
-/** Making and changing nodes: text goes in as text, and what did not change is not touched. */
+/** Create and update nodes: text is inserted as text, and unchanged nodes are not touched. */
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -7,12 +7,12 @@ export function byId(id) {
   return document.getElementById(id);
 }
 
-/** A new element with attributes and children; strings become text. */
+/** Create an element with attributes and children; strings become text. */
 export function make(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
 
-/** A new SVG element. */
+/** Create an SVG element. */
 export function draw(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
@@ -23,7 +23,7 @@ function fill(node, attributes, children) {
   return node;
 }
 
-/** Set attributes that differ. */
+/** Set the attributes that differ. */
 export function setAll(node, attributes) {
   for (const [name, value] of Object.entries(attributes)) {
     const text = String(value);
@@ -31,7 +31,7 @@ export function setAll(node, attributes) {
   }
 }
 
-/** Set the text of a node, if it differs: a selection in it survives. */
+/** Set the text of a node if it differs, so that a selection in it survives. */
 export function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -41,7 +41,7 @@ export function show(node, visible) {
   if (node.hidden === visible) node.hidden = !visible;
 }
 
-/** Make the children of `parent` those of `rows`: nodes of known keys stay the same nodes, and keep the focus. */
+/** Reconcile the children of `parent` with `rows` by key: nodes are kept, with their focus. */
 export function match(parent, rows, keyOf, create, update) {
   const before = new Map([...parent.children].map((node) => [node.dataset.key, node]));
   const focused = document.activeElement;
@@ -61,7 +61,7 @@ export function match(parent, rows, keyOf, create, update) {
   if (held && document.activeElement !== focused) giveBack(parent, focused);
 }
 
-/** Return the focus that a move took away; where its row is gone, to the heading above. */
+/** Restore the focus that was lost by a move; if its row is gone, focus the heading above. */
 function giveBack(parent, focused) {
   if (parent.contains(focused)) focused.focus({ preventScroll: true });
   else parent.closest("section")?.querySelector("h2")?.focus({ preventScroll: true });

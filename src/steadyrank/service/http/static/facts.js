@@ -3,7 +3,7 @@
 import { make, match, say } from "./dom.js";
 import { count, many, percent, stretch } from "./words.js";
 
-/** The row of numbers at the top of a board's page; without a view of the learner, or without a watch, fewer. */
+/** The row of numbers at the top of a board's page; fewer if there is no view of the learner, or no access. */
 export function headlineFacts(watch) {
   const { board, view } = watch;
   const answered = board.answers + board.unanswered;
@@ -23,20 +23,20 @@ export function headlineFacts(watch) {
   return facts;
 }
 
-/** The share of lists that nobody answered, lately. */
+/** The recent share of unanswered lists. */
 function silence({ share, usual, alarming, alarmed }) {
   const then = alarmed !== null && !alarming ? `, too many in round ${count(alarmed)}` : "";
   const note = usual === null ? "too few answers to say more" : `at most ${percent(usual)} are usual${then}`;
   return { name: "unanswered lately", value: percent(share), note, kind: alarming ? "no" : "" };
 }
 
-/** What the estimated share is of: feedback labelled as fraud is no longer a part of it. */
+/** What the estimated share refers to: feedback labelled as fraud is no longer part of it. */
 function besides({ timeline }) {
   const fraud = timeline.points.reduce((sum, point) => sum + point.fraud, 0);
   return fraud === 0 ? "estimated share" : `besides ${count(fraud)} labelled fraud`;
 }
 
-/** Settings and the state of the log, in words. */
+/** Settings and the state of the log. */
 export function limits(watch) {
   const { board } = watch;
   const settings = Object.entries(board.settings).map(([name, value]) => `${name} ${value}`);
@@ -62,13 +62,13 @@ export function limits(watch) {
   return rows.map(([name, value]) => ({ name, value }));
 }
 
-/** How many clicks one answer may have. */
+/** The maximal number of clicks in one answer. */
 function clicksOf(most) {
   if (most === null) return "any number";
   return most === "usual" ? "as many as are usual here, at most; answers with more are refused" : `${count(most)} at most; answers with more are refused`;
 }
 
-/** What may be known of items and of visits, by name. */
+/** The declared features of items and visits. */
 function known({ items, visits }) {
   const [own, theirs] = [items, visits].map((kinds) => Object.keys(kinds).join(", "));
   return [own && `of items: ${own}`, theirs && `of visits: ${theirs}`].filter(Boolean).join("; ") || "none";
@@ -100,7 +100,7 @@ export function showFacts(list, facts) {
   });
 }
 
-/** Show pairs of words. */
+/** Show pairs of term and value. */
 export function showLimits(list, rows) {
   match(list, rows, (row) => row.name, () => make("div", {}, make("dt"), make("dd")), (node, row) => {
     say(node.firstChild, row.name);

@@ -1,12 +1,12 @@
-/** What is known of items and visitors, and what that is worth. */
+/** The features of items and visitors, and what they explain. */
 
 import { byId, draw, make, match, say, setAll, show } from "./dom.js";
 import { count } from "./words.js";
 
-const WIDE = 110; // of the picture of a row
-const LEAST = 0.02; // of an effect: below, nothing was found
+const WIDE = 110; // width of the picture of a row
+const LEAST = 0.02; // smaller effects count as none
 
-/** The share that features explain, and the strongest of them; nothing on a board without any. */
+/** The share that features explain, and the strongest effects; empty on a board without any. */
 export function showFeatures({ features }) {
   show(byId("features"), features !== null);
   if (features === null) return;

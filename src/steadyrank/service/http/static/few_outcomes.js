@@ -1,9 +1,9 @@
-/** Items whose clicks rose while outcomes did not. */
+/** Items with rising clicks and too few outcomes. */
 
 import { byId, make, match, say, show } from "./dom.js";
 import { count, many, rounds } from "./words.js";
 
-/** These items, and what was expected of them; nothing where there are none. */
+/** These items with the expected numbers; empty if there are none. */
 export function showFewOutcomes({ few_outcomes: items }) {
   show(byId("few-outcomes-card"), items.length > 0);
   const were = items.length === 1 ? "was" : "were";

@@ -1,23 +1,23 @@
-/** Tables of items: the plain click rate beside the learner's estimate and its interval. */
+/** Tables of items: plain click rate, estimate and interval. */
 
 import { draw, make, match, say, setAll } from "./dom.js";
 import { amount, count, percent, range } from "./words.js";
 
-const WIDE = 110; // of the picture of a row
+const WIDE = 110; // width of the picture of a row
 
-/** Whether the plain click rate lies outside of the interval, by more than one click. */
+/** Whether the plain click rate is outside the interval by more than one click. */
 function diverges({ low, high, clicks, looks }) {
   return low !== null && looks > 0 && ((clicks + 1) / looks < low || (clicks - 1) / looks > high);
 }
 
-/** One table of items, its rows kept in place. */
+/** A table of items whose rows are updated in place. */
 export class ItemTable {
   #head;
   #body;
   #act;
   #numbered;
 
-  /** `act(item)` is what a row's button does; `numbered`: rows are places of a list. */
+  /** `act(item)` is called by a row's button; `numbered`: rows are places of a list. */
   constructor(head, body, act, numbered = false) {
     this.#head = head;
     this.#body = body;
@@ -36,12 +36,12 @@ export class ItemTable {
     return heads;
   }
 
-  /** Show items; `most` is the right end of the pictures' scale. */
+  /** Show items; `most`: the upper end of the pictures' scale. */
   update(items, most) {
     const learnt = items.some((item) => item.estimate !== null);
     const box = this.#head.closest(".scroll").classList;
     box.toggle("unlearnt", !learnt);
-    box.toggle("valued", items.some((item) => item.worth)); // there is no room for pictures then
+    box.toggle("valued", items.some((item) => item.worth)); // leaves no room for pictures
     box.toggle("bare", items.length > 0 && items.every((item) => item.low === null));
     match(this.#body, items, (item) => item.item, (item) => this.#row(item), (row, item, place) => this.#fill(row, item, place, most));
   }
@@ -89,7 +89,7 @@ function picture() {
   return draw("svg", { width: WIDE, height: 20, viewBox: `0 0 ${WIDE} 20` }, ...parts);
 }
 
-/** Interval, estimate and plain rate on one scale; a rate outside of the interval is a diamond. */
+/** Interval, estimate and plain rate on one scale; a rate outside the interval is a diamond. */
 function paint(svg, item, odd, most) {
   const [, bar, tick, dot] = svg.children;
   const x = (share) => 4 + ((WIDE - 8) * Math.min(share, most)) / most;

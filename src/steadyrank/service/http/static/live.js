@@ -1,4 +1,4 @@
-/** Asks again and again: pauses while nobody looks, waits longer while the server is away, and comes back by itself. */
+/** Polling: pauses while the page is hidden, backs off while the server is unavailable, and recovers by itself. */
 
 import { Away } from "./api.js";
 import { byId, say, show } from "./dom.js";
@@ -7,7 +7,7 @@ import { moment } from "./words.js";
 const EVERY = 1000;
 const LONGEST = 15_000;
 
-/** One page's requests, one after the other. */
+/** The requests of one page, one at a time. */
 export class Live {
   #look;
   #refused;
@@ -18,27 +18,27 @@ export class Live {
   #pause = EVERY;
   #seen = null;
 
-  /** `look` asks and shows; `refused` hears of refusals. */
+  /** `look` requests and shows the state; `refused` is called with refusals. */
   constructor(look, refused) {
     this.#look = look;
     this.#refused = refused;
     document.addEventListener("visibilitychange", () => this.#visible());
   }
 
-  /** Begin, at once. */
+  /** Start, with an immediate request. */
   start() {
     this.#running = true;
     this.now();
   }
 
-  /** Ask no more until started again. */
+  /** Stop until started again. */
   stop() {
     this.#running = false;
     clearTimeout(this.#timer);
     show(byId("pulse"), false);
   }
 
-  /** Ask at once, or as soon as the request under way has ended. */
+  /** Request at once, or as soon as the present request has ended. */
   now() {
     clearTimeout(this.#timer);
     if (!this.#running || document.hidden) return;

@@ -1,4 +1,4 @@
-/** Which page this is, and who looks at it. */
+/** Select the page by the address, and handle the login. */
 
 import { ask, Away, keep, key, Refusal } from "./api.js";
 import { BoardPage } from "./board.js";
@@ -16,17 +16,17 @@ function turnTo(id) {
   show(byId("logout"), key() !== null && id !== "login");
 }
 
-/** The login form, with the reason why it is there. */
+/** Show the login form, with the reason. */
 function askForKey(message) {
   live.stop();
-  byId("ask").close("no"); // what was asked there can no longer be done
+  byId("ask").close("no"); // an open question can no longer be answered
   show(byId("notice"), false);
   say(byId("reason"), message);
   turnTo("login");
   byId("key").focus();
 }
 
-/** What a refusal means for the page: 401 and 403 ask for a key, 404 says what is not there. */
+/** Handle a refusal: 401 and 403 ask for a key, 404 says what does not exist. */
 function refused(error) {
   if (!(error instanceof Refusal)) throw error;
   if (error.code === 401 || error.code === 403) {
@@ -37,41 +37,41 @@ function refused(error) {
   }
 }
 
-/** In place of a board that cannot be shown. */
+/** Shown instead of a board that is unavailable. */
 function missing(title, text) {
   say(byId("missing-title"), title);
   say(byId("missing-text"), text);
   turnTo("missing");
 }
 
-/** Try a key; keep it if the server lets it in. */
+/** Try a key; keep it if the server accepts it. */
 async function logIn(event) {
   event.preventDefault();
   const given = byId("key").value.trim();
   if (!/^[!-~]+$/.test(given)) {
-    askForKey("This is no API key: a key has letters, digits, dots, - and _."); // a browser would not even send it
+    askForKey("This is no API key: a key has letters, digits, dots, - and _."); // a browser could not even send it
     return;
   }
   keep(given);
   try {
     await ask("GET", "boards?limit=1");
   } catch (error) {
-    if (key() !== given) return; // another key was given meanwhile: it stays
+    if (key() !== given) return; // another key was entered meanwhile: it stays
     keep(null);
     if (!(error instanceof Refusal || error instanceof Away)) throw error;
     askForKey(sentence(error.message));
     return;
   }
-  location.reload(); // nothing stays that another key has opened
+  location.reload(); // drop everything that another key has loaded
 }
 
-/** Forget the key, and everything on the page that it opened. */
+/** Forget the key, and everything loaded with it. */
 function logOut() {
   keep(null);
   location.reload();
 }
 
-/** A token in the address is kept as a key is, and taken out of what is seen there and kept in a history. */
+/** Store a token from the address like a key, and remove it from the address and the history. */
 function takeToken() {
   const given = new URLSearchParams(location.search).get("token");
   if (given === null) return;
@@ -79,14 +79,14 @@ function takeToken() {
   history.replaceState(null, "", location.pathname);
 }
 
-/** The board or the collection in the address, after `/boards/` or `/collections/`; null if there is none. */
+/** The board or collection in the address, after `/boards/` or `/collections/`; null if there is none. */
 function nameAfter(start) {
   if (!location.pathname.startsWith(start)) return null;
   const text = location.pathname.slice(start.length);
   try {
     return decodeURIComponent(text);
   } catch {
-    return text; // no name of a board: the server says so
+    return text; // not the name of a board, as the server will say
   }
 }
 

@@ -5,20 +5,20 @@ import { byId, draw, make, match, say, show } from "./dom.js";
 import { sketch } from "./sketch.js";
 import { count, many, percent, verdict } from "./words.js";
 
-const AT_ONCE = 4; // boards looked at closely each second
+const AT_ONCE = 4; // boards refreshed in detail per second
 const FILTER_FROM = 9; // boards
 const RECENT = 5000; // milliseconds
-const PAGE = 200; // boards shown before more are asked for
-const MOST = 1000; // boards that the server tells at once
+const PAGE = 200; // boards shown per page
+const MOST = 1000; // boards per answer of the server
 
-/** The page of all boards: a card each. */
+/** The page of all boards, with a card for each. */
 export class Overview {
   #turnTo;
   #boards = [];
   #wanted = PAGE; // boards
   #more = false; // whether there are others
-  #watched = new Map(); // by board: what was seen, at which counts, and when
-  #closed = new Set(); // boards that the key does not open for a closer look
+  #watched = new Map(); // by board: its state, at which counts, and when
+  #closed = new Set(); // boards whose details the key cannot access
 
   constructor(turnTo) {
     this.#turnTo = turnTo;
@@ -26,7 +26,7 @@ export class Overview {
     byId("more-boards").addEventListener("click", () => (this.#wanted = Math.min(this.#wanted + PAGE, MOST)));
   }
 
-  /** Ask for all boards, and look closer at a few of those where something happened. */
+  /** Request all boards, and the details of a few that have changed. */
   async look() {
     const { boards, parked, next } = await ask("GET", `boards?limit=${this.#wanted}`);
     const { collections } = await ask("GET", `collections?limit=${MOST}`);
@@ -39,7 +39,7 @@ export class Overview {
     this.#showParked(parked);
   }
 
-  /** Boards not seen yet, changed since or not seen for a while, those first that were seen longest ago. */
+  /** Boards never loaded, changed since, or not loaded for a while; the longest ago first. */
   #next() {
     const seen = (board) => this.#watched.get(board.board);
     const recent = performance.now() - RECENT;
@@ -108,7 +108,7 @@ function showCollections(collections) {
   });
 }
 
-/** Changes with all that a card shows, but for what labels and another fold change. */
+/** Changes with everything shown on a card, except for labels and replays. */
 function markOf(board) {
   return `${board.impressions} ${board.answers} ${board.unanswered} ${board.rounds} ${board.items}`;
 }

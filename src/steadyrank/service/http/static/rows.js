@@ -1,9 +1,9 @@
-/** The tables beside the time line: regimes, labels, and its points. */
+/** The tables below the chart: regimes, labels, and points of the timeline. */
 
 import { byId, make, match, say, setAll, show } from "./dom.js";
 import { count, moment, rounds, timeOf } from "./words.js";
 
-/** Regimes with their rounds, the latest first; a button chooses its rounds for a label. */
+/** Regimes with their rounds, latest first; a button chooses the rounds for a label. */
 export function showBands(watch, choose) {
   const { bands, view, timeline } = watch;
   show(byId("regimes-box"), bands.length > 0 && view !== null);
@@ -26,7 +26,7 @@ function said({ board, view }) {
   return "Stretches of rounds with one click behaviour. The longest regime is trusted.";
 }
 
-/** Labels in force, the latest first; a button takes one back. */
+/** Labels in force, latest first; a button removes one. */
 export function showLabels(watch, takeBack) {
   const { labels } = watch;
   show(byId("labels-box"), labels.length > 0);
@@ -52,7 +52,7 @@ function buttonRow(word, act) {
   return row;
 }
 
-/** Every point of the time line, the latest first; only while the table is open. */
+/** Every point of the timeline, latest first; only while the table is open. */
 export function showPoints(watch) {
   if (!byId("points").open) return;
   const { points, size } = watch.timeline;

@@ -1,9 +1,9 @@
-/** What the rules of a board cost, together and each. */
+/** What the rules of a board cost, together and individually. */
 
 import { byId, make, match, say, show } from "./dom.js";
 import { amount } from "./words.js";
 
-/** The rules of a board with the clicks that they cost, and the value if that is the goal; nothing where it has none. */
+/** A board's rules with their cost in clicks, and in value if that is the goal; empty if it has none. */
 export function showRules({ rules }) {
   show(byId("rules-card"), rules !== null);
   if (rules === null) return;

@@ -1,4 +1,4 @@
-/** What not believing has saved people, and the list of a plain counter beside ours. */
+/** What distrusting feedback has saved, and the list by plain counts beside ours. */
 
 import { byId, make, match, say, show } from "./dom.js";
 import { count, many, percent } from "./words.js";

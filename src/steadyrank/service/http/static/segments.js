@@ -1,4 +1,4 @@
-/** Which segment's list is shown, where each segment of the visits has one. */
+/** Choices of a segment, on boards where each segment of the visits has its own list. */
 
 import { byId, make, match, say, show } from "./dom.js";
 
@@ -6,21 +6,21 @@ const NONE = "visits without a segment";
 
 const ALL = "";
 
-/** Of which segments the visits of those refused were: of any segment, or of the one that is chosen. */
+/** A choice of segment for the table of silenced senders: any segment, or one. */
 export class UnheardIn {
   #box = byId("silenced-segment");
 
-  /** `onChange()` hears of another choice. */
+  /** `onChange()` is called after another choice. */
   constructor(onChange) {
     this.#box.addEventListener("change", onChange);
   }
 
-  /** What to ask the server for. */
+  /** The segment to request from the server. */
   get query() {
     return this.#box.value === ALL ? "" : `?segment=${encodeURIComponent(this.#box.value)}`;
   }
 
-  /** Choose none; whether one was chosen. */
+  /** Reset the choice. Returns whether one was made. */
   forget() {
     const chosen = this.#box.value !== ALL;
     this.#box.value = ALL;
@@ -36,16 +36,16 @@ export class UnheardIn {
   }
 }
 
-/** A choice above the list. */
+/** The choice above the list. */
 export class Segments {
   #box = byId("segment");
 
-  /** `onChange()` hears of another choice. */
+  /** `onChange()` is called after another choice. */
   constructor(onChange) {
     this.#box.addEventListener("change", onChange);
   }
 
-  /** Offer the segments of a board, and give the chosen one; null on a board without. */
+  /** Offer the segments of a board, and return the chosen one; null on a board without segments. */
   choose({ segments }) {
     show(byId("segment-row"), segments !== null);
     if (segments === null) return null;
@@ -54,14 +54,14 @@ export class Segments {
   }
 }
 
-/** What the list of a segment is, in words. */
+/** A description of a segment's list. */
 export function listedIn({ segment, view }) {
   const who = segment === null ? NONE : `visits of segment ${segment}`;
   const regimes = view.current === view.trusted ? "" : ` Its clicks have changed: items are of regimes ${view.trusted} and ${view.current}.`;
   return `What ${who} get now, with estimates of the trusted regime in them. Plain rates are of all visits.${regimes}`;
 }
 
-/** The segments whose clicks fit a regime that is not trusted, by name. */
+/** The names of segments whose clicks fit an untrusted regime. */
 export function doubted(segments) {
   const found = (segments ?? []).filter(({ view }) => view.current !== view.trusted);
   return found.map(({ segment }) => segment ?? NONE);

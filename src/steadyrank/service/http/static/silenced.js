@@ -1,14 +1,14 @@
-/** Clients and cohorts whose feedback is refused, and those that a person found honest. */
+/** Silenced clients and cohorts, and those that a person labelled honest. */
 
 import { byId, make, match, say, setAll, show } from "./dom.js";
 import { count, many, moment, sentence } from "./words.js";
 
-/** A client by its number, or a cohort by its kind and number. */
+/** A client by its number, or a cohort by kind and number. */
 export function senderName({ client, kind }) {
   return `${kind ?? "client"} ${client}`;
 }
 
-/** Everybody who is refused, and labels that say who is; buttons label one, or take its label back. */
+/** All silenced senders, and labels of senders; buttons add or remove a label. */
 export function showSilenced(watch, label, takeBack) {
   const { guard, client_labels: labels } = watch;
   const chosen = guard.of_segment !== null;
@@ -37,7 +37,7 @@ export function showSilenced(watch, label, takeBack) {
   });
 }
 
-/** In which segments the visits were, the most first. */
+/** The segments of the visits, most first. */
 function cameTo(segments) {
   if (!segments) return "–";
   return segments.map(({ segment, visits }) => `${segment ?? "without a segment"}: ${count(visits)}`).join(", ");
@@ -57,7 +57,7 @@ function said(guard) {
   return `${many(guard.count, "client")} or cohorts refused. ${done}.${shadow}${few}${more} Clients are numbers: no name is kept.`;
 }
 
-/** What one guard did, or would have done. */
+/** What one guard did, or would have done in shadow mode. */
 function did({ guard, refused, retracted, stands_down: since }, shadow) {
   const down = since === null ? "" : `; since round ${count(since)} it stands down, because it would refuse too many`;
   return shadow
@@ -65,7 +65,7 @@ function did({ guard, refused, retracted, stands_down: since }, shadow) {
     : `${guard} refused ${many(refused, "answer")} and took back ${count(retracted)}${down}`;
 }
 
-/** One line for the top of the page; empty while nobody is refused. */
+/** One line for the top of the page; empty if nobody is silenced. */
 export function unheard({ guard }) {
   const down = guard.guards.filter((one) => one.stands_down !== null).map((one) => one.guard);
   if (down.length) return `${down.join(" and ")} would refuse too many of the recent visits and stands down: nobody is refused.`;

@@ -1,9 +1,9 @@
-/** A small time line without words, for a card. */
+/** A small timeline chart without text, for a card. */
 
 import { draw, match, setAll } from "./dom.js";
 import { clicked, coarse, extent, trace } from "./timeline.js";
 
-/** A small picture of a time line without words, for a card: bands and clicks a list. */
+/** Draw bands, and clicks per list. */
 export function sketch(svg, watch) {
   const { points, size } = coarse(watch.timeline);
   const { first, last } = extent(watch);

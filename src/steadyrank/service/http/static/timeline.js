@@ -1,13 +1,13 @@
-/** What the points of a time line say. */
+/** The points of a timeline. */
 
 import { count, many, moment, rounds } from "./words.js";
 
-const FEW = 8; // lists with feedback, below which a rate says nothing
-const ROUNDS = 20; // at least, of a point that is drawn
-const DRAWN = 100; // points at most
+const FEW = 8; // lists with feedback; a rate of fewer says nothing
+const ROUNDS = 20; // per drawn point, at least
+const DRAWN = 100; // points, at most
 const COUNTS = ["impressions", "feedback", "clicks", "examined", "rejected", "fraud"];
 
-/** The time line with neighbours joined until its points say something. */
+/** The timeline with neighbours merged until each point says something. */
 export function coarse({ size, points }) {
   const each = Math.max(Math.ceil(ROUNDS / size), Math.ceil(points.length / DRAWN));
   const joined = [];
@@ -18,17 +18,17 @@ export function coarse({ size, points }) {
   return { size: size * each, points: joined };
 }
 
-/** Clicks a list of a point; null if there are too few lists to say. */
+/** Clicks per list of a point; null if there are too few lists. */
 export function clicked(point) {
   return point.feedback < FEW ? null : point.clicks / point.feedback;
 }
 
-/** Places looked at, a list. */
+/** Places examined per list. */
 export function examined(point) {
   return point.feedback < FEW ? null : point.examined / point.feedback;
 }
 
-/** First and last round that a time line shows. */
+/** The first and the last round of a timeline. */
 export function extent(watch) {
   const { size, points } = watch.timeline;
   const first = points.length === 0 ? 1 : points[0].start;
@@ -47,13 +47,13 @@ export function trace(points, middle, x, y, of) {
       pen = "M";
       continue;
     }
-    way += `${pen}${x(middle(point)).toFixed(1)} ${y(value).toFixed(1)}${pen === "M" ? "h0" : ""}`; // a dot, if it is alone
+    way += `${pen}${x(middle(point)).toFixed(1)} ${y(value).toFixed(1)}${pen === "M" ? "h0" : ""}`; // a dot if it is isolated
     pen = "L";
   }
   return way;
 }
 
-/** A point of the time line in words. */
+/** A description of a point. */
 export function describe(point, size, watch) {
   const band = watch.bands.findLast((each) => each.start <= point.start);
   const end = Math.min(point.start + size - 1, Math.max(watch.board.rounds, point.start));
@@ -66,7 +66,7 @@ export function describe(point, size, watch) {
   return parts.filter((part) => part !== "" && part !== "–").join(" · ");
 }
 
-/** The time line in a sentence, for those who do not see it. */
+/** A description of the timeline in a sentence, for screen readers. */
 export function summary(watch) {
   const { first, last } = extent(watch);
   const untrusted = watch.bands.filter((band) => !band.trusted).length;

@@ -1,4 +1,4 @@
-/** Numbers and states in words. */
+/** Numbers and states as text. */
 
 import { doubted } from "./segments.js";
 
@@ -16,46 +16,46 @@ export function sentence(message) {
   return `${message[0].toUpperCase()}${message.slice(1)}${/[.!?]$/.test(message) ? "" : "."}`;
 }
 
-/** What a click is worth, in the unit of its outcomes: three digits that count. */
+/** The value of a click in the unit of its outcomes, with three significant digits. */
 export function amount(value) {
   return value.toLocaleString("en", { maximumSignificantDigits: 3 });
 }
 
-/** A share as percent with one digit; a dash where there is none. */
+/** A share as a percentage with one decimal; a dash if missing. */
 export function percent(share) {
   return share === null || Number.isNaN(share) ? "–" : `${(100 * share).toFixed(1)} %`;
 }
 
-/** An interval of shares; empty where there is none. */
+/** An interval of shares; empty if missing. */
 export function range(low, high) {
   return low === null ? "" : `${(100 * low).toFixed(1)} to ${(100 * high).toFixed(1)}`;
 }
 
-/** Rounds from one to another. */
+/** A range of rounds. */
 export function rounds(start, end) {
   return start === end ? count(start) : `${count(start)} to ${count(end)}`;
 }
 
-/** A number with its word. */
+/** A number with its noun. */
 export function many(number, word, words = `${word}s`) {
   return `${count(number)} ${number === 1 ? word : words}`;
 }
 
-/** A moment in seconds since 1970, by the clock; with its day if that was not today. */
+/** A time in seconds since 1970, with the day if it is not today. */
 export function moment(seconds) {
   if (seconds === null) return "–";
   const date = new Date(1000 * seconds);
   return date.toDateString() === new Date().toDateString() ? clock.format(date) : day.format(date);
 }
 
-/** A stretch of seconds. */
+/** A duration in seconds. */
 export function stretch(seconds) {
   if (seconds < 120) return `${+seconds.toFixed(1)} s`;
   if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
   return seconds < 172800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86400)} days`;
 }
 
-/** When a round was, as far as the time line tells; null if it does not. */
+/** The time of a round, estimated from the timeline; null if unknown. */
 export function timeOf(points, round) {
   const at = points.findLastIndex((point) => point.start <= round && point.time !== null);
   if (at < 0) return null;
@@ -65,7 +65,7 @@ export function timeOf(points, round) {
   return here.time + ((next.time - here.time) * (round - here.start)) / (next.start - here.start);
 }
 
-/** What there is to say of a board at first sight: kind (yes, no, none), a sign, a title and a sentence. */
+/** The headline of a board: kind (yes, no, none), sign, title and sentence. */
 export function verdict(watch) {
   const { board, view, bands } = watch;
   if (view === null) return none("No regimes", `${board.learner} does not tell regimes apart and shows no estimates.`);
@@ -80,7 +80,7 @@ export function verdict(watch) {
   return { kind: "yes", sign: "✓", title: "Steady.", text };
 }
 
-/** Regimes are each segment's own. */
+/** Each segment has its own regimes. */
 function bySegment(segments) {
   const names = doubted(segments);
   if (names.length === 0) return { kind: "yes", sign: "✓", title: "Steady.", text: "Feedback fits the trusted regime of every segment." };
@@ -96,7 +96,7 @@ function changed(watch, last) {
   return { kind: "no", sign: "▲", title: "Clicks have changed.", text };
 }
 
-/** The items that are clicked far more than the trusted regime makes likely, three at most, as a sentence. */
+/** The items clicked far more than the trusted regime makes likely, three at most, as a sentence. */
 function pushed({ diverging }) {
   const names = diverging.filter((item) => item.rate > item.high).map((item) => item.item);
   if (names.length === 0) return "";
@@ -105,7 +105,7 @@ function pushed({ diverging }) {
   return `Clicked more than expected: ${shown.join(", ")}${others}. `;
 }
 
-/** What there is to say when more lists than usual are left unanswered. */
+/** The sentence shown when more lists than usual are left unanswered. */
 export function unanswered({ share, usual }) {
   return `${percent(share)} of the latest lists were left unanswered, at most ${percent(usual)} are usual. They do not count as not clicked beyond that.`;
 }

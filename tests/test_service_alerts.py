@@ -89,7 +89,7 @@ def test_signatures_are_those_of_the_specification():
     secret = read_secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n")
     given = ("msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
     assert sign(secret, *given) == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
-    with pytest.raises(ValueError, match="goes on in base64"):
+    with pytest.raises(ValueError, match="must continue in base64"):
         read_secret("whsec_?")
     with pytest.raises(ValueError, match="at least 24 bytes, not 5"):
         read_secret("short\n")

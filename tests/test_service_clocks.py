@@ -113,7 +113,7 @@ async def test_a_clock_that_is_a_year_ahead_for_a_minute_does_no_harm_and_is_tol
         (alert,) = await alarms.look()
         assert (alert.state, alert.detail) == ("on", {"machine": int(YEAR), "store": int(YEAR), "log": 0})
         assert "the clock of this machine is 31,536,000 seconds ahead of the time that it goes by" in alert.text
-        assert "nothing is deleted for its age" in alert.text
+        assert "nothing is deleted because of its age" in alert.text
         ready = await local.http.get("/readyz")
         assert (ready.status_code, ready.text.startswith("ready, but the clock")) == (200, True)
         page = (await local.http.get("/metrics")).text

@@ -268,7 +268,7 @@ async def test_settings_that_change_what_is_learnt_fold_the_log_again(url):
         digest = local.digest("shop")
         assert replayed(url, "shop") == digest
         for wrong, named in [
-            ({"fold": False}, "fold says what queries are known by"),
+            ({"fold": False}, "fold decides how queries are identified"),
             ({"keep_queries": True}, "cannot change"),
             ({"most_pairs": 5}, "most_pairs must be from 1000"),
             ({"most_pairs": 2**30}, "GB"),

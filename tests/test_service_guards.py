@@ -651,7 +651,7 @@ async def test_guards_are_a_list_and_one_is_its_short_form(url):
         said = await local.ask("PUT", "boards/b", {"guards": [plausible], "guard": "Quota"}, 422)
         assert said["message"] == "guards names each guard with its settings: give it without guard"
         said = await local.ask("PUT", "boards/b", {"guard_settings": {"most": 0.1}}, 422)
-        assert said["message"].startswith("guard_settings does not say of which guard: this board has Plausible, Cl")
+        assert said["message"].startswith("guard_settings does not name a guard, and this board has Plausible, Cl")
         for wrong, words in (
             ([], "guards must name at least one guard"),
             ([trust, trust], "ClientTrust is among them twice"),
@@ -732,7 +732,7 @@ async def test_kinds_of_cohorts_are_declared_and_mistyped_ones_leave(url):
         await local.quiet()
         open_one = await local.rank(client="ann", cohort={mistyped[0]: "10.2", "network": "10.1"})
         said = await local.ask("POST", "boards/b/rank", {"cohort": {"agent": "x"}}, 422)
-        assert "declare those that are meant in its setting cohorts" in said["message"]
+        assert "declare the kinds you want in its setting cohorts" in said["message"]
 
         made = await local.ask("PUT", "boards/b", {"cohorts": ["network", "agent"]})
         assert made["cohorts"] == ["network", "agent"]

@@ -157,7 +157,7 @@ async def test_what_does_not_fit_is_refused_by_name_and_nothing_is_written(url):
             ({"segments": ["a", "b", "a"]}, "different names of 1 to 100 characters, not ['a', 'b', 'a']"),
             ({"segments": [1, 2]}, "segments[0] must be text, not 1"),
             ({"features": films}, "declare segments or features, not both"),
-            ({"segments": None, "features": alone}, "a list for each of phone is asked for by the setting segments"),
+            ({"segments": None, "features": alone}, "a list for each of phone needs the setting segments"),
             ({"settings": {"segments": 2}}, "'segments' is counted from the names of the segments: leave it out"),
         ]:
             answer = await local.ask("PUT", "boards/b", {**BOARD, **body}, 422)
@@ -179,7 +179,11 @@ async def test_what_does_not_fit_is_refused_by_name_and_nothing_is_written(url):
                 {"rows": [past[0], {**past[1], "segment": "tablet"}]},
                 "row 2: feature 'segment' is one of phone, desktop, not 'tablet'",
             ),
-            ("b/history", {"rows": [{**past[1], "features": {"age": 1}}]}, "row 1: of a visit to this board, give"),
+            (
+                "b/history",
+                {"rows": [{**past[1], "features": {"age": 1}}]},
+                "row 1: a visit to this board has a segment",
+            ),
             ("plain/history", {"rows": past[::-1]}, "row 2: segment 'phone' cannot be given"),
             ("plain/rank", {"segment": "phone"}, "segment 'phone' cannot be given: this board declares no segments"),
             ("plain/observe", {**listed, "segment": "phone"}, "this board declares no segments"),

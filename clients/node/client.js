@@ -58,7 +58,7 @@ export class Client {
     const { protocol } = new URL(url);
     if (!["http:", "https:"].includes(protocol))
       throw new TypeError(`the address of a server is http://HOST:PORT or https://HOST:PORT, not ${url}`);
-    if (straight && protocol === "https:") throw new TypeError("straight goes to workers over http: it cannot be used with an address of https");
+    if (straight && protocol === "https:") throw new TypeError("straight goes to workers over http: it cannot be used with an https address");
     this.#straight = straight;
     this.#server = url.replace(/\/$/, "");
     this.#headers = { "content-type": "application/json", ...(key ? { authorization: `Bearer ${key}` } : {}) };

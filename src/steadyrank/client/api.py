@@ -279,7 +279,7 @@ class Api:
         if not impression:
             return Outcome("fallback")
         if not wait and not self._queue.most:
-            raise ValueError("wait=False needs a queue: this client has none, for it has queue=0 or tries")
+            raise ValueError("wait=False needs a queue: this client has none, because of queue=0 or tries")
         if wait and not self.queued:
             try:
                 got = yield from ask(request, self._quick, self._address.name)
@@ -513,7 +513,7 @@ class Api:
         """
         path = pathlib.Path(path)
         if writable_through(path):
-            raise ValueError(f"{path} is no file: what is cut off on its way could not be written again")
+            raise ValueError(f"{path} is no regular file: an interrupted export could not be written again")
         with replacing(path) as file:
             yield from self._ask("GET", f"{_board(board)}/export", into=file)
             return file.tell()
@@ -653,7 +653,7 @@ def _part(name: str) -> str:
 def _asked(query: str | None, id: str | None) -> dict[str, str]:
     """The body that names a query."""
     if (query is None) == (id is None):
-        raise ValueError("a query is named by query, its text, or by id, one of both")
+        raise ValueError("give either query, the text of a query, or its id")
     return {"query": query} if query is not None else {"id": str(id)}
 
 

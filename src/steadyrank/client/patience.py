@@ -119,7 +119,7 @@ class Owners:
 
     def __init__(self, server: Address, key: str | None, straight: bool) -> None:
         if straight and server.secure:
-            raise ValueError("straight goes to workers over http: it cannot be used with an address of https")
+            raise ValueError("straight goes to workers over http: it cannot be used with an https address")
         self._server, self._key, self._straight = server, key, straight
         self._places: dict[str, Address] = {}  # by board
 

@@ -130,7 +130,7 @@ class Ingest:
             if not isinstance(content, dict):
                 raise ValueError(f"a message is an object, not {message.body[:80]!r}")
         except (ValueError, RecursionError) as error:
-            self._bury(message, 422, f"no message: {error}")
+            self._bury(message, 422, f"not a valid message: {error}")
             return None
         return _Row(message, _complete(content, message), len(message.body))
 
@@ -144,7 +144,7 @@ class Ingest:
             return list(rows)
         except Refused as refusal:
             if refusal.code in _OUT:
-                raise ValueError(f"the service takes nothing with this key: {refusal}") from refusal
+                raise ValueError(f"the service refuses this key: {refusal}") from refusal
             if refusal.code >= 500 or refusal.code in (408, 429):
                 log.warning("messages wait: %d, %s", refusal.code, refusal)
                 return list(rows)

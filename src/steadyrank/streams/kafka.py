@@ -126,7 +126,9 @@ class KafkaSink:
         left = self._producer.flush(6 * _WAIT)
         failed, self._failed = self._failed, ""
         if left or failed:
-            raise ConnectionError(f"the topic {self._topic!r}: {failed or f'{left} messages were not taken in time'}")
+            raise ConnectionError(
+                f"the topic {self._topic!r}: {failed or f'{left} messages were not acknowledged in time'}"
+            )
 
     def _delivered(self, error: KafkaError | None, message: Any) -> None:
         if error is not None:

@@ -124,7 +124,7 @@ async def watch(worker: Worker, webhook: Webhook | None) -> None:
             try:
                 await watcher.run()
             except Exception:  # an error with one board must not end all alerts
-                log.exception("what looks for alerts has failed")
+                log.exception("checking for alerts failed")
                 await asyncio.sleep(_AFTER_FAULT)
     finally:
         await asyncio.to_thread(webhook.close)
@@ -136,20 +136,20 @@ def _of_worker(worker: Worker, reported: _Reported) -> Iterator[News]:
     reported.marks["away"] = not available
     bad = behind > MOST_BEHIND or away
     if bad != reported.on("behind"):
-        text = "The store takes what is written again."
+        text = "The store accepts writes again."
         if bad:
             why = worker.log_writer.outdated or "the store is away"
             text = f"{behind:,} events wait to be written" + (f", and {why}." if away else ".")
         yield News("behind", bad, _state(bad), text, {"events": behind, "available": not away})
     if worker.divergences > reported.marks.get("divergence", 0):
-        text = f"{worker.divergences} snapshots of this worker are unlike another's: a fault that is worth a report."
+        text = f"{worker.divergences} snapshots of this worker differ from another's: please report this bug."
         yield News("divergence", worker.divergences, "news", text, {"divergences": worker.divergences})
     names = sorted(worker.parked)
     if names != reported.marks.get("parked", []):
         text = "No board is parked any more."
         if names:
             first = worker.parked[names[0]]
-            others = f" So are {len(names) - 1} others." if len(names) > 1 else ""
+            others = f" {len(names) - 1} others are parked as well." if len(names) > 1 else ""
             text = f"Board {first.name} is parked, and answers 503: {first.why}.{others}"
         detail = {"count": len(names), "boards": names[:_MOST_NAMES]}
         yield News("parked", names, _state(bool(names)), text, detail)
@@ -160,7 +160,7 @@ def _of_clocks(worker: Worker, reported: _Reported) -> Iterator[News]:
     if skew.alarming != reported.on("clock"):
         words = f"A clock is wrong: {skew}." if skew.alarming else "Clocks agree again."
         if not worker.clock.settled:
-            words += " For now nothing is deleted for its age."
+            words += " For now nothing is deleted because of its age."
         seconds = {name: round(value) for name, value in skew._asdict().items()}
         yield News("clock", skew.alarming, _state(skew.alarming), words, seconds)
 
@@ -196,7 +196,7 @@ def _of_learner(board: Board, reported: _Reported) -> Iterator[News]:
         name = segment.get("segment")
         where = "" if not segment else f"in segment {name}, " if name else "in visits without a segment, "
         text = f"{where}{which} regime {change.after} since round {change.start}, noticed in round {change.noticed}"
-        text += ": what was clicked is not, and what was not is." if change.inverted else "."
+        text += ": what was clicked no longer is, and the other way round." if change.inverted else "."
         trusted = change.after == view.trusted
         detail = {
             "round": change.start,
@@ -255,7 +255,7 @@ def _of_few_outcomes(items: list[FewOutcomesOut], reported: _Reported) -> Iterat
     before = reported.marks.setdefault("few_outcomes", names)
     if new := [one for one in items if one.item not in before]:
         first = new[0]
-        others = f" So is it with {_others(len(new) - 1)}." if len(new) > 1 else ""
+        others = f" The same holds for {_others(len(new) - 1)}." if len(new) > 1 else ""
         text = (
             f"{first.item!r} was clicked more than before from round {first.start} to {first.end}, but fewer of "
             f"these clicks led to an outcome: {first.clicks} clicks where about {first.expected_clicks:.0f} were "

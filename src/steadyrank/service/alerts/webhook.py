@@ -53,7 +53,7 @@ def read_secret(text: str) -> bytes:
         coded = text.removeprefix(_ENCODED)
         secret = text.encode() if coded == text else base64.b64decode(coded, validate=True)
     except binascii.Error as error:
-        raise ValueError(f"a webhook secret that begins with {_ENCODED} goes on in base64: {error}") from None
+        raise ValueError(f"a webhook secret that begins with {_ENCODED} must continue in base64: {error}") from None
     if len(secret) < _SHORTEST:
         raise ValueError(f"a webhook secret must have at least {_SHORTEST} bytes, not {len(secret)}")
     return secret

@@ -158,7 +158,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         space = NO_FEATURES if self.features is None else FeatureSpace(self.features.items, self.features.visits)
         if space.segments:
             names = ", ".join(space.segments)
-            raise ValueError(f"a list for each of {names:.120} is asked for by the setting segments, not by features")
+            raise ValueError(f"a list for each of {names:.120} needs the setting segments, not features")
         return space if self.segments is None else by_segment(self.segments, space)
 
     def _is_set(self, name: str) -> bool:
@@ -188,7 +188,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ValueError(f"guards names each guard with its settings: give it without {' and '.join(short)}")
         if self.guards is not None and short == ["guard_settings"]:
             names = ", ".join(one.guard for one in self.guards)
-            raise ValueError(f"guard_settings does not say of which guard: this board has {names}; give guards")
+            raise ValueError(f"guard_settings does not name a guard, and this board has {names}: use guards")
         settings: dict[str, Any] = {**msgspec.to_builtins(self), **changes}
         if "collection" in changes:
             settings["collection"] = self._collection_with(changes["collection"])
@@ -202,11 +202,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def _collection_with(self, changes: Any) -> dict[str, Any]:
         """The collection settings with these changes. Raises ValueError if they cannot change."""
         if self.collection is None or not isinstance(changes, dict):
-            raise ValueError("a board with items cannot become a collection, nor a collection such a board")
+            raise ValueError("a board with items cannot become a collection, nor a collection a board with items")
         before: dict[str, Any] = msgspec.to_builtins(self.collection)
         for name in _FIXED:
             if changes.get(name, before[name]) != before[name]:
-                raise ValueError(f"{name} says what queries are known by, {before[name]} here: it cannot change")
+                raise ValueError(f"{name} decides how queries are identified: it is {before[name]} and cannot change")
         return {**before, **changes}
 
     def _guarded(self, guards: list[GuardChoice]) -> "Config":
@@ -235,7 +235,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             most = _MOST_PLACES // self.length
             raise ValueError(f"most_open must be from 1 to {most} at length {self.length}, not {self.most_open!r}")
         if "goal" in self.settings:
-            raise ValueError("goal is a setting of the board, beside settings: not of the learner")
+            raise ValueError(
+                "goal is a setting of the board, not of the learner: give it beside settings, not in them"
+            )
         for own in (self.settings, *(one.settings for one in self.guard_choices())):
             for name, value in own.items():
                 if isinstance(value, int) and abs(value) > 2**53:

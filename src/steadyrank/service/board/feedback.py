@@ -146,7 +146,7 @@ class Reported:
             raise Refused(410, "the list has expired: one with this id may have been learnt from before")
         if stream and stream not in self.offsets and len(self.offsets) >= MOST_STREAMS:
             raise Refused(
-                422, f"lists of at most {MOST_STREAMS} partitions of streams come to one board: {stream!r:.80}"
+                422, f"a board takes lists from at most {MOST_STREAMS} stream partitions: {stream!r:.80} is another"
             )
 
     def add(self, key: int, time: float, remembered: Container[int], stream: str = "", offset: int = 0) -> None:

@@ -192,7 +192,7 @@ class Service:
             try:
                 await self._background(self.worker)
             except Exception:
-                log.exception("what runs beside the service has failed")
+                log.exception("the background task failed")
 
     async def _maintain(self) -> None:
         while self._upkeep is not None:

@@ -185,7 +185,7 @@ class _Page(msgspec.Struct, kw_only=True):
 async def _boards_of(elsewhere: Elsewhere, place: str, target: str) -> _Page:
     code, content = await elsewhere.ask(place, "GET", target)
     if code != 200:
-        raise Unavailable(f"another worker answers {code}")
+        raise Unavailable(f"another worker answered {code}")
     return msgspec.json.decode(content, type=_Page)
 
 

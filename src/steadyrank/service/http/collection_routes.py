@@ -293,7 +293,7 @@ async def watch_collection(call: Call) -> CollectionWatchOut:
 def _query_of(session: BoardSession, body: QueryIn) -> int:
     """The id of the query that a request names."""
     if (body.query is UNSET) == (body.id is UNSET):
-        raise Refused(422, "a query is named by query, its text, or by id, one of both")
+        raise Refused(422, "give either query, the text of a query, or its id")
     if isinstance(body.id, str):
         return query_id(body.id)
     assert session.keys is not None

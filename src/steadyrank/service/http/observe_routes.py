@@ -92,7 +92,7 @@ def _amount(call: Call, session: BoardSession, body: ObserveIn) -> float | None:
         return None
     call.may("feedback", session.name)
     if not isinstance(body.clicked, str):
-        raise Refused(422, "value goes with clicked, an item: report what came of several clicks by outcomes")
+        raise Refused(422, "value needs clicked, one item: report the outcomes of several clicks through outcomes")
     rank_and_answer.check_outcome(call.worker, session, call.worker.clock() if body.time is None else body.time)
     return amount_of(body.value, "")
 

@@ -25,9 +25,9 @@ _REFUSALS = {
     "408": "the request took too long to arrive",
     "413": "too large a body",
     "414": "too long an address",
-    "415": "a body that is said to be no JSON",
+    "415": "a content type that is not JSON",
     "422": "malformed, or an item that was not shown",
-    "429": "too many answers of a client, or without one, or lists for a client",
+    "429": "too many answers or lists of a client, or answers without a client",
     "431": "too many or too long headers",
     "503": "the store is away: try again after Retry-After seconds",
 }

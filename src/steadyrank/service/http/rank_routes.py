@@ -409,7 +409,7 @@ async def _answer_with_value(call: Call, session: BoardSession, shown: Impressio
     """Process an answer with the value of its click, validating both before anything is written."""
     call.may("feedback", session.name)
     if body.value is UNSET or not isinstance(body.clicked, str):
-        raise Refused(422, "value goes with clicked, an item: report what came of several clicks by outcomes")
+        raise Refused(422, "value needs clicked, one item: report the outcomes of several clicks through outcomes")
     amount = amount_of(body.value, "")
     _check_name("id", body.id)
     rank_and_answer.check_outcome(call.worker, session, shown.expires - session.board.config.lifetime)
@@ -426,7 +426,7 @@ def shown_list(
     if not session.board.config.public_feedback:
         may("feedback", session.name)
     if session.board.config.bind_client and not session.is_client(body.client, shown.client):
-        raise Refused(403, "the list was given to another client: name that one, as when the list was asked for")
+        raise Refused(403, "the list was given to another client: give the name with which it was requested")
     return shown
 
 

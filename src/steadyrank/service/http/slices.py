@@ -192,7 +192,7 @@ class Slicer:
                 size += end - start
                 if size > WIDEST:
                     begin = body[start : start + 80].decode(errors="replace")
-                    raise Refused(422, f"beside long lists a body has at most {WIDEST} bytes: {begin!r}")
+                    raise Refused(422, f"apart from long lists, a body has at most {WIDEST} bytes: {begin!r}")
                 rest.append(body[start:end])
         whole = decode(b"{" + b",".join(rest) + b"}", self._decoder)
         for member, part in long.items():

@@ -444,7 +444,7 @@ class BoardCache:
         try:
             await self.load_board(evicted)
         except Unavailable as error:
-            log.warning("not woken", extra={"fields": {"board": evicted.name, "why": str(error)}})
+            log.warning("not loaded", extra={"fields": {"board": evicted.name, "why": str(error)}})
         session = self.by_number.get(evicted.number)
         if session is not None and not session.users:
             session.used = 0
@@ -504,7 +504,7 @@ class BoardCache:
         try:
             await self._readers.run(lambda store: _save(store, evictions, time.monotonic() + seconds, unlike))
         except Unavailable as error:
-            log.warning("not written before sleep", extra={"fields": {"why": str(error)}})
+            log.warning("not saved on eviction", extra={"fields": {"why": str(error)}})
         self.divergences += len(unlike)
 
     def client_days(self, minute: int) -> list[tuple[int, float]]:

@@ -70,7 +70,7 @@ class BoardListing:
         slots = self._state.slots
         for item in theirs:
             if item not in slots:
-                raise Refused(422, f"item {item!r:.80} of theirs is no item of the board: unknown says what to do")
+                raise Refused(422, f"item {item!r:.80} of theirs is not on the board: set unknown to skip or add it")
         return [slots[item] for item in theirs]
 
     def names_of(self, ranking: Sequence[int]) -> list[str]:

@@ -123,7 +123,7 @@ def check_kinds(given: Iterable[str], known: Sequence[str], declared: Sequence[s
             raise Refused(422, f"cohort {others[0]!r} is no kind that this board has: {has}")
         return
     if len({*given, *known}) > MOST_KINDS:
-        cure = "; declare those that are meant in its setting cohorts, and the others leave"
+        cure = "; declare the kinds you want in its setting cohorts, which drops the others"
         has = f"this board has {', '.join(known)}{cure}" if known else f"not {len(list(given))}"
         raise Refused(422, f"a board has at most {MOST_KINDS} kinds of cohorts: {has}")
 
@@ -283,9 +283,9 @@ async def outcome(
 def check_theirs(session: BoardSession, theirs: Sequence[str], client: str | None) -> None:
     """Raise Refused if the caller's list cannot be interleaved with ours."""
     if not session.board.config.interleave:
-        raise Refused(422, "theirs is mixed with our list where the board has interleave: PUT it with that first")
+        raise Refused(422, "theirs needs a board with interleave: PUT the board with that setting first")
     if client is None:
-        raise Refused(422, "theirs needs a client: a verdict counts one credit a client and day")
+        raise Refused(422, "theirs needs a client: a verdict counts one credit per client and day")
     if not theirs or len(set(theirs)) < len(theirs):
         raise Refused(422, f"theirs must be a list of different items, at least one, not {list(theirs)!r:.200}")
 

@@ -35,7 +35,7 @@ async def configure(worker: Worker, session: BoardSession, changes: dict[str, Se
         if edge is not None:
             raise Refused(
                 409,
-                "the beginning of the board's log is no longer kept, so another learner cannot be told of it: "
+                "the beginning of the board's log is no longer kept, so another learner cannot learn from it: "
                 "make a new board",
             )
         await asyncio.to_thread(session.board.after, changes)  # another change may have come first in the log
@@ -91,11 +91,11 @@ async def _number_of(worker: Worker, session: BoardSession, client: int | str, k
             lambda store: store.client_number(session.number, hashed)
         )
         if number is None:
-            raise Refused(422, f"nobody of this name came, or it is no longer known which number {client!r:.80} has")
+            raise Refused(422, f"no number is known for the name {client!r:.80}: it never came, or was forgotten")
         return number
     count: int = await worker.log_writer.run_chore(lambda store: store.clients(session.number))
     if not 0 <= client < count:
-        raise Refused(422, f"client must be the number of one who came, less than {count}, or a name, not {client}")
+        raise Refused(422, f"client must be a name, or a number less than {count}, not {client}")
     return client
 
 

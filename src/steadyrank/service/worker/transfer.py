@@ -208,7 +208,7 @@ def bring_in(store: SqlStore, carried: Carried, name: str | None) -> Brought:
     moved = name == header["board"]
     if collection and "secret" not in header:
         raise ValueError(
-            f"the file of collection {header['board']!r} has no secret, without which it knows no query again: "
+            f"the file of collection {header['board']!r} has no secret, without which it cannot recognize queries: "
             "export it with --with-secret"
         )
     if "secret" in header and (moved or collection):
@@ -260,7 +260,7 @@ def _check_header(header: Any, line: bytes) -> None:
 def _fold(path: pathlib.Path, base: bytes | None, entries: list[tuple[float, AnyEvent]]) -> Board:
     """Rebuild the board of a file through a store in memory, so that there is only one replay implementation."""
     if base is None and not (entries and isinstance(entries[0][1], Created)):
-        raise ValueError(f"{path} does not begin with the beginning of a board")
+        raise ValueError(f"{path} does not begin with the creation of a board")
     with contextlib.closing(open_store("sqlite:///:memory:")) as store:
         number = store.bring_in("board", None, base, [(at, encode(event)) for at, event in entries], 0)
         return rebuild(store, number, str(path), store.head())

@@ -1,1 +1,1 @@
-"""Two rankers compared: off-policy estimates, interleaved lists, intervals."""
+"""Compare two rankers: off-policy estimates, interleaved lists, confidence intervals; and tests of counts."""

@@ -1,8 +1,8 @@
-"""Counts against what is expected of them, where honest ones differ anyway: beta-binomial tests (Skellam 1948).
+"""Beta-binomial tests of observed against expected counts, for counts that are overdispersed (Skellam 1948).
 
-The spread is estimated from the counts themselves, and scores are divided by what they exceed their promise by at the
-90th percentile. A score is minus the logarithm of the chance of an honest count that is as odd, or of a bound on it.
-Counts are of clients in an audit, of items in parts of a log, and of clicks of which something came.
+A score is -log of the p-value of a count, or of an upper bound on it. The overdispersion is estimated from the counts
+themselves; scores are then calibrated: divided by how much their 90th percentile exceeds the nominal one. The audit
+tests clients, items in parts of a log, and clicks with an outcome.
 """
 
 import math
@@ -14,26 +14,27 @@ from ..core.arrays import Bools, Floats
 from ..core.compiling.jit import kernel, no_refcount
 from ..core.item_evidence import log_beta
 
-TRIMMED = 4.6  # nats: counts odder than one in a hundred do not say how much honest ones differ
-ROUNDS = 10  # of estimating a spread without those
-QUANTILE = 0.9  # at which scores are held to their promise: up to a tenth of the counts may be false
-SPREAD = (0.002, 0.5)  # least and most that honest ones differ: nobody is exactly like the others
-FEWEST = 5  # of which a count has to be to be judged at all
-SUMMED = 64  # terms of a tail that are summed; beyond, the first times their number is a bound
+TRIMMED = 4.6  # nats: counts with p < 0.01 are left out when the overdispersion is estimated
+ROUNDS = 10  # iterations of that trimmed estimate
+QUANTILE = 0.9  # at which scores are calibrated: up to a tenth of the counts may be fraudulent
+SPREAD = (0.002, 0.5)  # bounds of the overdispersion: no two honest clients are exactly alike
+FEWEST = 5  # smallest n for which a count is tested
+SUMMED = 64  # longest tail that is summed; for longer ones the largest term times their number is a bound
 
 
 @no_refcount
 def log_pmf(k, n, a, b):
-    """Log chance of k of n under a beta-binomial."""
+    """Log probability of k out of n under a beta-binomial."""
     ways = math.lgamma(n + 1.0) - math.lgamma(k + 1.0) - math.lgamma(n - k + 1.0)
     return ways + log_beta(a + k, b + n - k) - log_beta(a, b)
 
 
 @kernel
 def tails(got, n, due, spread, out):
-    """Write signed nats: how unlikely so many of n are, or so few, where `due` are expected of a beta-binomial.
+    """Write the signed score of each count to `out`, in nats: positive for more than `due`, negative for fewer.
 
-    `spread`: the intraclass correlation. Twice the smaller tail; of long tails a bound. O(SUMMED) each.
+    The p-value is twice the smaller tail of a beta-binomial with mean due / n and intraclass correlation `spread`;
+    an upper bound for long tails. O(SUMMED) per count.
     """
     for i in range(got.size):
         out[i] = 0.0
@@ -59,7 +60,7 @@ def tails(got, n, due, spread, out):
 
 
 class Counts(NamedTuple):
-    """How many of `n` there were, each a row, and how many are `due`."""
+    """Observed counts out of `n` and expected counts `due`, one entry per test."""
 
     got: Floats
     n: Floats
@@ -67,9 +68,9 @@ class Counts(NamedTuple):
 
 
 def beta_binomial(got: Floats, n: Floats, due: Floats, judged: Bools) -> tuple[Floats, float, float]:
-    """Signed scores of counts, the spread that honest ones have, and by what scores were divided.
+    """Return the calibrated signed scores of all counts, the overdispersion, and the calibration divisor.
 
-    Those `judged` say what the last two are.
+    The last two are estimated from the counts that are `judged`.
     """
     spread, by = spread_of(Counts(got[judged], n[judged], due[judged]))
     every = np.zeros(got.size)
@@ -78,11 +79,12 @@ def beta_binomial(got: Floats, n: Floats, due: Floats, judged: Bools) -> tuple[F
 
 
 def spread_of(asked: Counts) -> tuple[float, float]:
-    """The spread that honest counts have, and by what scores of it are to be divided.
+    """Return the overdispersion of honest counts and the divisor that calibrates scores.
 
-    The spread is the correlation within clients, by trimmed moments.
+    The overdispersion is the correlation within clients, estimated by trimmed moments.
     """
-    scores, spread = np.zeros(asked.n.size), SPREAD[0]  # from below: bots must not hide in a spread of their own
+    # start with the smallest: bots must not hide in an overdispersion that they caused
+    scores, spread = np.zeros(asked.n.size), SPREAD[0]
     tails(*asked, spread, scores)
     one = asked.due * (1.0 - asked.due / np.maximum(asked.n, 1.0))
     for _ in range(ROUNDS):
@@ -95,10 +97,10 @@ def spread_of(asked: Counts) -> tuple[float, float]:
 
 
 def excess(scores: Floats, judged: Bools) -> float:
-    """By how much scores exceed their promise, at least 1: of one in ten honest clients they are at most log 10.
+    """Return the factor by which scores are too large, at least 1.
 
-    Clients without a score say nothing. Where these are most, as in logs with few clicks, a tenth of the clients, who
-    may be bots, may be many of the others: then half of those are asked, of whom it is at most log 2.
+    The 90th percentile of honest clients' scores should be at most log 10. Scores of zero are ignored. If most are
+    zero, as in logs with few clicks, bots may be a large part of the rest: then the median is compared with log 2.
     """
     size = np.abs(scores[judged & (scores != 0.0)])
     if size.size < 20:
@@ -108,7 +110,10 @@ def excess(scores: Floats, judged: Bools) -> float:
 
 
 def adjusted_shares(chance: Floats, judged: Bools) -> Floats:
-    """Adjusted after Benjamini and Hochberg 1995: for each of those judged, the least rate at which it passes."""
+    """p-values adjusted as by Benjamini and Hochberg (1995): the smallest false discovery rate at which each passes.
+
+    1 for those that are not `judged`.
+    """
     shares: Floats = np.ones(chance.size)
     who = np.flatnonzero(judged)
     order = who[np.argsort(chance[who], kind="stable")]
@@ -118,12 +123,11 @@ def adjusted_shares(chance: Floats, judged: Bools) -> Floats:
 
 
 def fewer_than_due(asked: Counts, usual: Counts, doubt: Floats) -> Floats:
-    """Of each count that is asked about, the share of false finds among those that are as much too small.
+    """Test which counts in `asked` are too small: returns the false discovery rate at which each is, 1 for others.
 
-    `usual`: counts of the same kind that say how far honest ones differ. `doubt`: how far it is not known what is due
-    of each that is asked about, as the correlation that this gives to it, 1 / (a + b + 1) of a Beta(a, b); beside the
-    spread it widens the law. 1 for a count that is not too small. The shares are those of Benjamini and Hochberg
-    1995, among all that are asked about.
+    `usual`: counts of the same kind from which the overdispersion is estimated. `doubt`: uncertainty of each expected
+    count, as an intraclass correlation, 1 / (a + b + 1) for a Beta(a, b); it is added to the overdispersion. Rates
+    are adjusted as by Benjamini and Hochberg (1995) over all of `asked`.
     """
     _, spread, by = beta_binomial(*usual, usual.n >= FEWEST)
     nats = np.zeros((asked.n.size, 1))

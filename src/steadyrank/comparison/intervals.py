@@ -1,7 +1,7 @@
-"""Intervals of a mean over seeds.
+"""Confidence intervals of a mean over seeds.
 
-Whoever looks at the same comparison twice, to add seeds where it is not decided, asks for wider intervals: those of
-`looks` looks err together with a chance of 5 % at most (Bonferroni).
+A comparison that is evaluated twice, adding seeds where the first time did not decide it, needs wider intervals: all
+`looks` intervals hold together with a probability of at least 95 % (Bonferroni).
 """
 
 import numpy as np
@@ -42,11 +42,11 @@ _ONE_LOOK = (
 )
 _TWO_LOOKS = (25.4517, 6.2053, 4.1765, 3.4954, 3.1634, 2.9687, 2.8412, 2.7515, 2.6850, 2.6338)
 _STUDENT = {1: _ONE_LOOK, 2: _TWO_LOOKS}
-NORMAL = {1: 1.959964, 2: 2.241403}  # the quantiles for so many looks where nothing is estimated from few values
+NORMAL = {1: 1.959964, 2: 2.241403}  # normal quantiles by number of looks
 
 
 def half_width(values: Floats, looks: int = 1) -> Floats:
-    """Half an interval of the mean over the last axis, by Student's law; nan for one value. At 95 % for one look."""
+    """Half width of Student's t interval for the mean over the last axis, 95 % for one look; NaN for one value."""
     n = values.shape[-1]
     if n < 2:
         return np.full(values.shape[:-1], np.nan)
@@ -54,9 +54,9 @@ def half_width(values: Floats, looks: int = 1) -> Floats:
 
 
 def student(freedom: int, looks: int = 1) -> float:
-    """The quantile of Student's law for an interval: 97.5 % for one look, 98.75 % for two.
+    """The quantile of Student's t distribution for an interval: 97.5 % for one look, 98.75 % for two.
 
-    Tabulated to 30 or 10 degrees of freedom, then within 0.001 or 0.005.
+    Tabulated up to 30 or 10 degrees of freedom; beyond, the error is at most 0.001 or 0.005.
     """
     table, z = _STUDENT[looks], NORMAL[looks]
     if freedom <= len(table):

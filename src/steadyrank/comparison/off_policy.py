@@ -1,28 +1,28 @@
-"""What another ranker would have got, estimated from lists that it did not show, with 95 % intervals. NumPy alone.
+"""Off-policy estimates: the clicks our ranker would have got, from lists another showed, with 95 % intervals.
 
-The value of a ranker is the mean number of clicks on its lists. Two models of users, each with three estimators:
+Needs NumPy alone. The value of a ranker is the mean number of clicks on its lists. "Ours" is the ranker to evaluate,
+"theirs" the one that showed the lists. Two models of users, each with three estimators:
 
-- `cascade`: a click depends on the item and on those above it. A list of ours is known as far down as theirs agrees.
+- `cascade`: a click depends on the item and on those above it. Our list is observed down to where theirs differs.
   Inverse propensities: RIPS of McInerney, Brost, Chandar, Mehrotra and Carterette 2020 (KDD). Doubly robust:
   Cascade-DR of Kiyohara, Saito, Matsuhiro, Narita, Shimizu and Yamamoto 2022 (WSDM).
 - `position`: a click depends on the item and its place. Inverse propensities: the item-position estimator of Li,
   Abbasi-Yadkori, Kveton, Muthukrishnan, Vinay and Wen 2018 (KDD), clipped as below. Doubly robust: the same
   with a control variate at each place, as Dudik, Langford and Li 2011 (ICML) have it for one action.
-- *self-normalised*, of both: what inverse propensities sum at a place is divided by the sum of the weights there, not
-  by the number of lists (Swaminathan and Joachims 2015, NeurIPS; place by place, as Precup, Sutton and Singh 2000,
-  ICML, do with decisions). The mean weight is 1 in expectation alone: in a log it is more or less, and RIPS is off by
-  that. This one is not; its bias falls as one by the number of lists, and it takes what theirs never shows to be like
-  what it shows.
+- *self-normalised*, for both models: the weighted sum at a place is divided by the sum of the weights there, not by
+  the number of lists (Swaminathan and Joachims 2015, NeurIPS; place by place, as Precup, Sutton and Singh 2000,
+  ICML, do with decisions). The mean weight is 1 only in expectation; RIPS is off by as much as a log's mean weight
+  is. The self-normalised estimate is not; its bias falls as 1 / number of lists, and it assumes that what theirs
+  never shows is like what it shows.
 
-A weight is clipped where it would let a few lists decide, as Ionides 2008 (Journal of Computational and Graphical
-Statistics 17) and Bottou et al. 2013 (JMLR 14) do it: at the root of the number of lists, as the former has it, or at
-a tenth of that number where this is more, so that logs in which many lists speak of ours lose nothing. An estimate of
-clicks on a list is from 0 to the length of the list.
+Large weights are clipped, so that a few lists do not decide, as in Ionides 2008 (Journal of Computational and
+Graphical Statistics 17) and Bottou et al. 2013 (JMLR 14): at the square root of the number of lists, as in the
+former, or at a tenth of that number if this is more, so that nothing is lost in logs where many lists agree with
+ours. An estimate of clicks per list lies between 0 and the length of the list.
 
-All of them are reconstructions, not taken from the papers' text or code. The models of clicks in the doubly robust
-ones are ours, and simple; they are fitted to other clients' lists than those that they are used on, so what they get
-wrong costs width and not truth. Ours is one draw a list, by what was known before that list: the chance of that draw
-need not be known.
+All estimators are reconstructions, not taken from the papers' text or code. The click models of the doubly robust
+ones are our own, and simple. They are cross-fitted by client, so their errors widen the interval but do not bias the
+estimate. Our list is one draw, made with what was known before their list; its probability need not be known.
 """
 
 import math
@@ -36,41 +36,41 @@ from .intervals import student
 
 INVERSE, NORMALISED, ROBUST = METHODS = ("inverse propensities", "self-normalised", "doubly robust")
 FOLDS = 5
-PRIOR = 4.0  # looks that the mean rate counts for in an item's
-LEAST_CHANCE = 1e-9  # of an item at its place: what is less likely is in no log
-MOST_SHARE = 0.1  # of a large log that one list may count for
+PRIOR = 4.0  # weight, in looks, of the mean rate in the rate of an item
+LEAST_CHANCE = 1e-9  # smallest propensity accepted
+MOST_SHARE = 0.1  # of a large log: how much weight one list may have
 
 
 class Lists(NamedTuple):
-    """Lists of another ranker, what was clicked, and what ours would have shown; item -1: the list has ended."""
+    """Their lists, the clicks, and the lists ours would have shown. Item -1 stands after the end of a list."""
 
-    shown: Ints  # [n, L] numbers of items from 0
+    shown: Ints  # [n, L] item numbers, from 0
     ours: Ints  # [n, L]
     clicks: Bools  # [n, L]
     examined: Ints  # [n] places that were looked at, from the top
-    propensities: Floats  # [n, L] chance of the item at its place given those above; nan: not known
-    marginals: Floats  # [n, L] chance of the item at its place; nan: not known
-    sender: Ints  # [n] who looked; -1: not known, each by itself
+    propensities: Floats  # [n, L] probability of the item at its place given those above; NaN: unknown
+    marginals: Floats  # [n, L] marginal probability of the item at its place; NaN: unknown
+    sender: Ints  # [n] client; -1: unknown, each counted as a client of its own
 
     def only(self, chosen: Bools) -> "Lists":
-        """Some of them."""
+        """The lists that are `chosen`, bool[n]."""
         return Lists._make(column[chosen] for column in self)
 
     def clicked(self) -> Bools:
-        """[n, L] clicks, as far as a list was looked at."""
+        """[n, L] clicks at places that were examined."""
         seen: Bools = np.arange(self.shown.shape[1]) < self.examined[:, None]
         return self.clicks & seen
 
 
 class ClickModel(NamedTuple):
-    """What is expected of an item, fitted to the lists outside of each fold."""
+    """Expected click rates of items, for each fold fitted to the lists of the other folds."""
 
-    rates: Floats  # [fold, K], or [fold, K, L]: at each place
-    fold: Ints  # [n] in which each list is
+    rates: Floats  # [fold, K], or [fold, K, L] for each place
+    fold: Ints  # [n] the fold of each list
 
 
 class Interval(NamedTuple):
-    """A mean with a 95 % interval; nan where there is too little."""
+    """A mean with a 95 % interval; NaN if there is too little data."""
 
     value: float
     low: float
@@ -78,11 +78,10 @@ class Interval(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """How the weights of our places are spread.
+    """Diagnostics of the weights.
 
-    `covered`: their mean, about 1 where theirs may show all that ours does, less by what it never does. `effective`:
-    how many lists the weighted ones are worth, at the place where these are fewest. `clipped`: lists with a weight
-    that was above the limit, and was lowered to it.
+    `covered`: their mean, about 1 if theirs may show all that ours does, less by the share it never shows.
+    `effective`: effective sample size, at the place where it is smallest. `clipped`: lists with a clipped weight.
     """
 
     covered: float
@@ -91,31 +90,31 @@ class Spread(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """Clicks on a list of ours, and how much that is more than theirs."""
+    """Estimated clicks per list of ours, and the gain over theirs."""
 
     model: str  # cascade or position
     method: str  # one of METHODS
-    given: bool  # whether propensities were given; else they are shares in the log
+    given: bool  # whether propensities were given; else shares in the log stand in for them
     spread: Spread
     ours: Interval
     gain: Interval
-    cut: bool  # whether the estimate was below 0 or above the length of a list, and is now that
+    cut: bool  # whether the estimate was out of range and was set to 0 or to the length of a list
 
 
 def check_chances(name: str, chances: Sequence[float]) -> None:
-    """Refuse chances of which one is too small to be in a log, or is none; `name`: what they are called."""
+    """Raise ValueError unless all chances are from LEAST_CHANCE to 1; `name`: what the message calls them."""
     for place, chance in enumerate(chances, 1):
         if not LEAST_CHANCE <= chance <= 1.0:
             raise ValueError(f"{name} must be from {LEAST_CHANCE:g} to 1, not {chance!r} at place {place}")
 
 
 def weight_limit(lists: int) -> float:
-    """The weight above which one of so many lists counts no more."""
+    """The value at which weights are clipped, for this many lists."""
     return max(math.sqrt(lists), MOST_SHARE * lists)
 
 
 def clusters(sender: Ints) -> Ints:
-    """Numbers of who looked from 0 on, in which everybody without a name is one of its own."""
+    """Consecutive client numbers from 0; each unknown sender becomes a client of its own."""
     alone = sender < 0
     numbers = sender.astype(np.int64)
     numbers[alone] = sender.max(initial=-1) + 1 + np.arange(np.count_nonzero(alone))
@@ -123,7 +122,7 @@ def clusters(sender: Ints) -> Ints:
 
 
 def mean(values: Floats, cluster: Ints) -> Interval:
-    """The mean of values that may depend on one another within a cluster: by the variance of the clusters' sums."""
+    """The mean with a cluster-robust 95 % interval: values of one cluster may be dependent."""
     n, groups = values.size, int(cluster.max(initial=-1)) + 1
     if groups < 2:
         return Interval(float(values.mean()) if n else np.nan, np.nan, np.nan)
@@ -134,7 +133,7 @@ def mean(values: Floats, cluster: Ints) -> Interval:
 
 
 def shares(shown: Ints) -> Floats:
-    """[n, L] the share of lists with the same item at the same place, of those that are as long."""
+    """[n, L] the share of lists with the same item at the same place, of lists that have this place."""
     share = np.full(shown.shape, np.nan)
     for k in range(shown.shape[1]):
         here = np.flatnonzero(shown[:, k] >= 0)
@@ -144,7 +143,7 @@ def shares(shown: Ints) -> Floats:
 
 
 def prefix_shares(shown: Ints) -> Floats:
-    """[n, L] of the lists with the same items above a place, the share with the same item at it as well."""
+    """[n, L] among lists with the same items above a place, the share with the same item at it."""
     share = np.full(shown.shape, np.nan)
     above, size = np.zeros(shown.shape[0], np.int64), np.full(shown.shape[0], shown.shape[0])
     for k in range(shown.shape[1]):
@@ -157,16 +156,16 @@ def prefix_shares(shown: Ints) -> Floats:
 
 
 class Weights(NamedTuple):
-    """What each place of a list of theirs counts for ours: 0 where theirs is another one."""
+    """Importance weights of the places of their lists: 0 where the items differ."""
 
-    here: Bools  # [n, L] where ours has a place
-    ratio: Floats  # [n, L] of the chances at a place, ours by theirs, given those above in a cascade
-    weight: Floats  # [n, L] of a place: its ratio; in a cascade the product of the ratios down to it
-    clipped: Bools  # [n] lists with a weight that was above the limit
+    here: Bools  # [n, L] whether our list has this place
+    ratio: Floats  # [n, L] 1 / probability of the item if the lists agree, else 0; in a cascade given those above
+    weight: Floats  # [n, L] the ratio; in a cascade the product of the ratios down to the place
+    clipped: Bools  # [n] whether the list has a clipped weight
 
 
 def cascade_weights(lists: Lists, propensities: Floats, most: float = math.inf) -> Weights:
-    """The product of the ratios down to a place is its weight, and at most `most`."""
+    """Weights of the cascade model: the product of the ratios down to a place, clipped at `most`."""
     n, length = lists.shown.shape
     here, ratio = _ratios(lists, propensities)
     weight, clipped = np.ones((n, length)), np.zeros(n, np.bool_)
@@ -180,7 +179,7 @@ def cascade_weights(lists: Lists, propensities: Floats, most: float = math.inf) 
 
 
 def position_weights(lists: Lists, marginals: Floats, most: float = math.inf) -> Weights:
-    """The ratio at a place is its weight, and at most `most`."""
+    """Weights of the position model: the ratio at a place, clipped at `most`."""
     here, ratio = _ratios(lists, marginals)
     clipped: Bools = np.any(ratio > most, axis=1)
     weight = np.minimum(ratio, most)
@@ -188,12 +187,12 @@ def position_weights(lists: Lists, marginals: Floats, most: float = math.inf) ->
 
 
 def self_normalised(lists: Lists, weights: Weights) -> Floats:
-    """[n] what each list adds to the self-normalised estimate, of which it is the mean.
+    """[n] contributions of the lists to the self-normalised estimate, which is their mean.
 
     At place k, R_k = sum w click / sum w, over the lists in which ours has that place; the estimate is the mean of
-    the sum of R_k over the places of ours. List i adds R_k + w_ik (click_ik - R_k) / (mean of w at k), whose second
-    part sums to 0: the spread of these numbers is that of the estimate (a ratio's, by linearisation). A place at
-    which nothing of theirs speaks of ours counts for no click.
+    the sum of R_k over the places of ours. List i contributes R_k + w_ik (click_ik - R_k) / (mean of w at k), whose
+    second part sums to 0: the variance of the contributions is that of the ratio, by linearisation. A place where no
+    list of theirs agrees with ours contributes no click.
     """
     weight, clicked = np.where(weights.here, weights.weight, 0.0), lists.clicked()
     total, places = weight.sum(axis=0), weights.here.sum(axis=0)
@@ -205,15 +204,15 @@ def self_normalised(lists: Lists, weights: Weights) -> Floats:
 
 
 def cascade(lists: Lists, weights: Weights, model: ClickModel | None) -> Floats:
-    """[n] each list's estimate of the value of ours; a `model` makes it doubly robust.
+    """[n] each list's estimate of the value of ours in the cascade model; doubly robust with a `model`.
 
     By recursion from the last place: value(k) = model(k, ours) + ratio (click + value(k + 1) - model(k, theirs)),
-    where the model says that nothing is clicked after a click.
+    where the model expects no click after a click.
     """
     n, length = lists.shown.shape
     here, ratio, clicked = weights.here, weights.ratio, lists.clicked()
     before = np.cumsum(clicked, axis=1) > clicked
-    value, ahead = np.zeros(n), np.zeros(n)  # from the place on; by the model, of ours from there on
+    value, ahead = np.zeros(n), np.zeros(n)  # estimate from this place down; the model's value of ours from there
     for k in range(length - 1, -1, -1):
         if model is None:
             value = ratio[:, k] * (clicked[:, k] + value)
@@ -227,7 +226,7 @@ def cascade(lists: Lists, weights: Weights, model: ClickModel | None) -> Floats:
 
 
 def position(lists: Lists, weights: Weights, model: ClickModel | None) -> Floats:
-    """[n] each list's estimate of the value of ours; a `model` makes it doubly robust."""
+    """[n] each list's estimate of the value of ours in the position model; doubly robust with a `model`."""
     weight, clicked = weights.weight, lists.clicked()
     mine = np.zeros(weight.shape)
     if model is not None:
@@ -239,15 +238,15 @@ def position(lists: Lists, weights: Weights, model: ClickModel | None) -> Floats
 
 
 def _ratios(lists: Lists, chances: Floats) -> tuple[Bools, Floats]:
-    """[n, L] where ours has a place; and 1 / chance where theirs has the same item there, else 0."""
+    """[n, L] whether ours has this place; and 1 / probability if theirs has the same item there, else 0."""
     here: Bools = lists.ours >= 0
     same = here & (lists.shown == lists.ours)
-    chances = np.maximum(chances, LEAST_CHANCE)  # logs of earlier versions may have less
+    chances = np.maximum(chances, LEAST_CHANCE)  # logs of earlier versions may hold smaller ones
     return here, np.divide(1.0, chances, out=np.zeros(chances.shape), where=same)
 
 
 def spread_of(weights: Weights) -> Spread:
-    """Kish's (1965) effective size is the square of the sum of weights by the sum of their squares."""
+    """Diagnostics of weights. The effective size is Kish's (1965): squared sum of weights by sum of their squares."""
     here, clipped = weights.here, weights.clipped
     if not here.any():
         return Spread(0.0, 0.0, 0)
@@ -258,7 +257,7 @@ def spread_of(weights: Weights) -> Spread:
 
 
 def attractions(lists: Lists, n_items: int, cluster: Ints) -> ClickModel:
-    """Click rate of an item that was looked at, in the lists outside of each fold, drawn to the mean rate."""
+    """Cascade model: click rate of an examined item in the other folds, shrunk to the mean rate."""
     looks, clicks = _outside(lists, n_items, cluster)
     looks, clicks = looks.sum(axis=2), clicks.sum(axis=2)
     typical = clicks.sum(axis=1) / np.maximum(looks.sum(axis=1), 1.0)
@@ -266,9 +265,9 @@ def attractions(lists: Lists, n_items: int, cluster: Ints) -> ClickModel:
 
 
 def place_rates(lists: Lists, n_items: int, cluster: Ints) -> ClickModel:
-    """Click rate of an item at a place, in the lists outside of each fold: the place's, times the item's.
+    """Position model: click rate of an item at a place in the other folds, as rate of the place times item factor.
 
-    An item's is its clicks as a multiple of those of all items at the same places, drawn to 1.
+    The item factor is the item's clicks by those expected of all items at the same places, shrunk to 1.
     """
     looks, clicks = _outside(lists._replace(examined=(lists.shown >= 0).sum(axis=1)), n_items, cluster)
     place = clicks.sum(axis=1) / np.maximum(looks.sum(axis=1), 1.0)
@@ -279,7 +278,7 @@ def place_rates(lists: Lists, n_items: int, cluster: Ints) -> ClickModel:
 
 
 def _outside(lists: Lists, n_items: int, cluster: Ints) -> tuple[Floats, Floats]:
-    """[fold, K, L] looks and clicks in the lists outside of each fold."""
+    """[fold, K, L] looks and clicks, for each fold those in the lists of the other folds."""
     n, length = lists.shown.shape
     looked = (np.arange(length) < lists.examined[:, None]) & (lists.shown >= 0)
     place = np.broadcast_to(np.arange(length), (n, length))
@@ -292,13 +291,13 @@ def _outside(lists: Lists, n_items: int, cluster: Ints) -> tuple[Floats, Floats]
 
 
 def clicks_of(lists: Lists) -> Floats:
-    """[n] clicks on each list of theirs, as far as it was looked at."""
+    """[n] clicks on each list of theirs, at places that were examined."""
     count: Floats = lists.clicked().sum(axis=1).astype(np.float64)
     return count
 
 
 def estimates(lists: Lists, n_items: int) -> list[Estimate]:
-    """The METHODS of both models; each with the propensities given, if all lists have them, else with shares."""
+    """Estimates by all METHODS of both models, with propensities if all lists have them, else with shares."""
     cluster, there, theirs = clusters(lists.sender), lists.shown >= 0, clicks_of(lists)
     length, most = int((lists.ours >= 0).sum(axis=1).max(initial=0)), weight_limit(theirs.size)
     results = []
@@ -321,9 +320,9 @@ def estimates(lists: Lists, n_items: int) -> list[Estimate]:
 
 
 def _possible(ours: Interval, gain: Interval, length: int) -> tuple[Interval, Interval]:
-    """Clicks on a list of ours, and how much more than theirs that is, within what can be; nan stays nan.
+    """Limit the estimate and the gain to possible values, 0 to `length` clicks per list; NaN stays NaN.
 
-    An estimate that cannot be is moved to where it can, and no more is known: its interval is all that can be.
+    An estimate out of range is moved to the bound, and its interval becomes the whole range.
     """
     value = min(max(ours.value, 0.0), float(length))
     if value == ours.value:

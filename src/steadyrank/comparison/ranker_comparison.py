@@ -1,4 +1,4 @@
-"""Another ranker and ours on the same lists: what both show, what ours would have got, how far to believe it."""
+"""Compare another ranker with ours on the other's lists: a verdict, estimates of our clicks, and caveats."""
 
 import math
 from collections.abc import Sequence
@@ -21,13 +21,13 @@ from .off_policy import (
     weight_limit,
 )
 
-ENOUGH = 50  # effective lists below which an interval is said to be too narrow: a judgement, not measured
-COVERED = 0.9  # mean weight below which a part of ours is said to be unknown
-DOUBTED = 2.0  # mean weight above which the chances are said to be wrong: 1 is to be expected at most
+ENOUGH = 50  # effective lists below which a caveat calls intervals too narrow: a judgement, not measured
+COVERED = 0.9  # mean weight below which a caveat says that a part of ours is never shown
+DOUBTED = 2.0  # mean weight above which a caveat calls the propensities wrong: at most 1 is expected
 
 
 class Row(NamedTuple):
-    """One list: slots of items from the top, positions clicked from 0, places looked at; chances empty: not known."""
+    """One list: slots of items from the top, clicked places from 0, places examined; unknown chances are empty."""
 
     shown: Sequence[int]
     ours: Sequence[int]
@@ -39,7 +39,7 @@ class Row(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A comparison over some lists. `alike`: share of the places of ours with the same item there on their list."""
+    """A comparison over some lists. `alike`: share of our places at which their list has the same item."""
 
     lists: int
     theirs: Interval
@@ -48,10 +48,10 @@ class Part(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Whose lists get more clicks, by the one estimate to read: `better` is ours, theirs, or open.
+    """Whose lists get more clicks, by the most suitable estimate: `better` is ours, theirs, or open.
 
-    `model`: cascade where no list had more than one click, else position; the method is doubly robust. `gain`: how
-    many clicks a list of ours gets more than one of theirs. `says`: the verdict in a sentence.
+    `model`: cascade if no list had more than one click, else position; the method is doubly robust. `gain`: clicks
+    per list of ours minus clicks per list of theirs. `says`: the verdict in a sentence.
     """
 
     better: str
@@ -64,9 +64,10 @@ class Verdict(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Both rankers over all lists, and over those that are not suspect; None: none is, or all are.
+    """Both rankers over all lists, and over those that are not suspect.
 
-    `theirs` and `ours`: at each place the item that was there most often.
+    `trusted` is None if no list is suspect or too few are not. `theirs` and `ours`: the most frequent item at each
+    place. `says`: caveats.
     """
 
     verdict: Verdict
@@ -79,7 +80,7 @@ class Comparison(NamedTuple):
 
 
 def lists_of(rows: Sequence[Row]) -> Lists:
-    """Rows as arrays; those for which ours had nothing to show have no place here. Impossible chances are refused."""
+    """Rows as arrays. Raises ValueError for impossible chances; leave out rows for which ours had nothing to show."""
     n, length = len(rows), max((len(row.shown) for row in rows), default=1)
     shown, ours = np.full((n, length), -1), np.full((n, length), -1)
     clicks = np.zeros((n, length), np.bool_)
@@ -103,7 +104,7 @@ def lists_of(rows: Sequence[Row]) -> Lists:
 
 
 def compare(lists: Lists, suspect: Bools, names: Sequence[str]) -> Comparison:
-    """Compare both rankers; `suspect`: which lists are left out of the second part. At least two lists."""
+    """Compare both rankers; `suspect`: lists to leave out of the `trusted` part. Needs at least two lists."""
     whole = _part(lists, len(names))
     count = int(np.count_nonzero(suspect))
     trusted = _part(lists.only(~suspect), len(names)) if 0 < count < suspect.size - 1 else None
@@ -114,7 +115,7 @@ def compare(lists: Lists, suspect: Bools, names: Sequence[str]) -> Comparison:
 
 
 def _verdict(part: Part, single: bool) -> Verdict:
-    """`single`: whether no list had more than one click, as where people leave with the first."""
+    """`single`: whether no list had more than one click, as when people leave with the first."""
     model = "cascade" if single else "position"
     (one,) = [one for one in part.estimates if (one.model, one.method) == (model, ROBUST)]
     gain, doubt = one.gain, _doubt(one, single)
@@ -129,7 +130,7 @@ def _verdict(part: Part, single: bool) -> Verdict:
 
 
 def _doubt(one: Estimate, single: bool) -> str:
-    """Why an estimate decides nothing, whatever its interval; empty: it may."""
+    """Why an estimate decides nothing, whatever its interval; empty if it may decide."""
     covered, effective = one.spread.covered, one.spread.effective
     if math.isnan(one.gain.low):
         return "All lists are those of one client."
@@ -144,7 +145,7 @@ def _doubt(one: Estimate, single: bool) -> str:
 
 
 def _doubted(one: Estimate) -> str:
-    """The chances that an impossible estimate is blamed on."""
+    """What probably made an estimate impossible, in words."""
     return (
         "the chances that were given" if one.given else "the shares that stand for the chances, as none were given,"
     )
@@ -186,7 +187,7 @@ def _most_often(lists: Ints) -> list[int]:
 
 
 def _caveats(whole: Part, trusted: Part | None, suspect: int) -> list[str]:
-    """What a reader has to know before believing the numbers, in sentences."""
+    """What a reader should know before trusting the numbers, in sentences."""
     caveats = []
     if not all(one.given for one in whole.estimates):
         missing = sorted({one.model for one in whole.estimates if not one.given})
@@ -213,7 +214,7 @@ def _caveats(whole: Part, trusted: Part | None, suspect: int) -> list[str]:
 
 
 def _about_weights(one: Estimate, lists: int) -> list[str]:
-    """What the weights of a model's estimates let doubt."""
+    """Caveats from the weights of a model's estimates."""
     caveats, spread = [], one.spread
     if spread.clipped:
         caveats.append(
@@ -242,7 +243,7 @@ def _about_weights(one: Estimate, lists: int) -> list[str]:
 
 
 def _about_cut(one: Estimate) -> str:
-    """That an estimate was impossible."""
+    """The caveat for an impossible estimate."""
     wrong = "less than no click" if one.ours.value == 0.0 else "more clicks than a list has places"
     return (
         f"{one.model}, {one.method}: the estimate was {wrong}. It is set to {one.ours.value:g}, with all that is "

@@ -1,1 +1,1 @@
-"""Click logs into impressions: files are read in blocks, columns understood, items numbered, boards told apart."""
+"""Turn click logs into impressions: read files in blocks, interpret columns, number items, split by board."""

@@ -1,6 +1,7 @@
-"""Who came, by what they say of themselves: declared crawlers and AI agents, set apart from all others.
+"""Separate declared crawlers and AI agents from people, by their user agents.
 
-The list is that of the package crawler-user-agents, which is kept up by many; what it does not know counts as people.
+The patterns are those of the package crawler-user-agents, maintained by its community; what they do not match counts
+as people.
 """
 
 import importlib.metadata
@@ -17,28 +18,28 @@ from .looks import blocks
 PACKAGE = "crawler-user-agents"
 PEOPLE, AI_AGENT, CRAWLER = range(3)
 KINDS = ("people", "AI agents", "crawlers")
-POINTS = 120  # along time
+POINTS = 120  # intervals of time in the chart
 _AI = "ai-crawler"  # the package's tag
 
 
 @dataclass(frozen=True)
 class Visitors:
-    """Who came, as they say of themselves, by kinds in the order of KINDS."""
+    """Impressions by kind of declared user agent, in the order of KINDS."""
 
-    by: str  # the package with the list, and its version
+    by: str  # the package with the patterns, and its version
     counts: list[int]
-    first: float  # time, or row, of the first of all
+    first: float  # time, or row, of the first impression
     last: float
-    points: list[list[int]]  # along time: as many of each kind
+    points: list[list[int]]  # [POINTS][kind] counts over time
 
     def place(self, times: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """The point that each time belongs to."""
+        """The interval, from 0, that each time falls into."""
         width = max(self.last - self.first, 1e-9)
         return np.clip(((times - self.first) / width * POINTS).astype(np.int64), 0, POINTS - 1)
 
 
 def check_package() -> None:
-    """Refuse to begin without the list."""
+    """Raise ValueError if the package with the patterns is not installed."""
     try:
         import crawleruseragents  # noqa: F401
     except ModuleNotFoundError:
@@ -48,7 +49,7 @@ def check_package() -> None:
 
 
 def kind_of_agent(text: str) -> int:
-    """Which of KINDS a user agent says that it is. O(patterns of the list)."""
+    """The index in KINDS of a user agent. O(patterns)."""
     import crawleruseragents as known
 
     if not known.is_crawler(text):
@@ -58,11 +59,11 @@ def kind_of_agent(text: str) -> int:
 
 
 def without_declared(log: ClickLog) -> tuple[ClickLog, Visitors | None]:
-    """The log without what declared agents were shown, and who came; the log itself if it has no user agents."""
+    """Return the log without impressions of declared agents, and the counts; None for these without user agents."""
     if "user_agent" not in log.cohorts:
         return log, None
     agents, agent = log.cohorts["user_agent"]
-    kinds = np.array([*(kind_of_agent(str(name)) for name in agents), PEOPLE], np.int8)  # the last is nobody's
+    kinds = np.array([*(kind_of_agent(str(name)) for name in agents), PEOPLE], np.int8)  # index -1: unknown
     when = log.row if log.time is None else log.time
     visitors = Visitors(
         f"{PACKAGE} {importlib.metadata.version(PACKAGE)}", [0, 0, 0], float(when[0]), float(when[-1]), []

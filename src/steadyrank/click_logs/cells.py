@@ -1,4 +1,4 @@
-"""Cells of a log as what they stand for, however they are written: lists, names, and times as seconds since 1970."""
+"""Parse the cells of a log, whatever their notation: lists, names, and times as seconds since 1970."""
 
 import ast
 import json
@@ -11,7 +11,7 @@ _CLOCK = r"^[ T](\d{1,2}:\d\d(:\d\d)?)(\.\d+)?\s*$"
 
 
 def split_lists(lists: pl.Series, separator: str | None) -> pl.Series:
-    """A column of lists as lists of items. What stands in brackets is read as JSON, or as Python writes lists."""
+    """Parse a column of lists into lists of items. Text in brackets is read as JSON or as a Python list."""
     if lists.dtype == pl.Null:
         return lists.cast(pl.List(pl.String))
     if lists.dtype != pl.String:
@@ -40,7 +40,7 @@ def _parsed(text: str) -> list[str | None]:
 
 
 def as_text(values: pl.Series) -> pl.Series:
-    """Names as text. Whole numbers are written alike, whether a gap in their column made them floats or not."""
+    """Names as text. Whole numbers get the same text whether their column holds integers or, with gaps, floats."""
     if not values.dtype.is_float():
         return values.cast(pl.String)
     whole = pl.when(values == values.floor()).then(values.cast(pl.Int64, strict=False).cast(pl.String))
@@ -48,7 +48,7 @@ def as_text(values: pl.Series) -> pl.Series:
 
 
 def seconds(values: pl.Series, written: str | None = None) -> tuple[pl.Series, bool]:
-    """Times as numbers, null where there is none, and whether they are dates; `written`: as `strptime` has it."""
+    """Return times as numbers, null if missing, and whether they are dates; `written`: their `strptime` format."""
     if values.dtype == pl.String and written is not None:
         day = "%H" not in written and "%I" not in written
         text = values.str.strip_chars()
@@ -68,10 +68,10 @@ def seconds(values: pl.Series, written: str | None = None) -> tuple[pl.Series, b
 
 
 def written_as(name: str, values: pl.Series) -> str | None:
-    """How dates such as 13.04.2026 10:20 are written, for `strptime`; None for all that can be read without.
+    """Infer the `strptime` format of dates such as 13.04.2026 10:20; None if none is needed.
 
-    With dots the day comes first. Elsewhere a first or second number above 12 must say which is the day: where none
-    does, who wrote the log knows whether 03/04/2026 is in March or in April, and it is refused.
+    With dots the day comes first. Otherwise a first or second number above 12 shows which is the day; without one,
+    03/04/2026 is ambiguous, and ValueError is raised.
     """
     if values.dtype != pl.String:
         return None

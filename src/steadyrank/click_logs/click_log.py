@@ -1,7 +1,7 @@
-"""Click logs as a whole: items, clients and boards numbered, impressions in order of time, boards apart.
+"""A whole click log: items, clients and boards numbered, impressions in order of time, split by board.
 
-A row goes one way: `files` reads it, `columns` or `conversion` says what it means, `rows` makes impressions of rows,
-and here their names become numbers.
+The path of a row: `files` reads it, `columns` or `conversion` interprets it, `rows` turns rows into impressions, and
+this module numbers their names.
 """
 
 import itertools
@@ -22,19 +22,19 @@ from .kept import ROWS, Kept
 from .looks import Impressions, ItemNumbers, blocks, first_of, picked
 from .rows import NOTHING_READ, BlockImpressions, ReadBefore, impression_blocks
 
-LONGEST = 32_000  # places of a list that are told apart
+LONGEST = 32_000  # places of a list that are distinguished: they are stored as int16
 
 
 class Cohorts(NamedTuple):
-    """What clients have in common in one way, such as their network."""
+    """The cohorts of one kind, such as networks."""
 
-    values: list[Any]  # as they stand in the log
-    of: ItemNumbers  # [n] the number of each impression's, -1 where it is not known
+    values: list[Any]  # as in the log
+    of: ItemNumbers  # [n] index into `values` of each impression, -1 if unknown
 
 
 @dataclass
 class ClickLog:
-    """A click log: impressions in the order of their rows, of one board or of many."""
+    """A click log: impressions in order of time, else of rows, of one board or several."""
 
     files: list[str]
     columns: Columns
@@ -42,30 +42,30 @@ class ClickLog:
     boards: list[Any]  # [None] without a column for them
     clients: list[Any]
     impressions: Impressions
-    row: Ints  # [n] first row of each impression, over all files, from 0
+    row: Ints  # [n] first row of each impression, counted over all files from 0
     last_row: Ints  # [n] its last row
-    time: Floats | None  # [n] seconds since 1970, or numbers as they are
+    time: Floats | None  # [n] seconds since 1970 if `dated`, else numbers as in the log
     dated: bool  # whether times are dates
     client: ItemNumbers | None  # [n]
     board: ItemNumbers  # [n]
-    cohorts: dict[str, Cohorts]  # by role, one of `columns.COHORTS`
-    bought: Bools | None  # [n] whether it has an outcome
+    cohorts: dict[str, Cohorts]  # by role, from `columns.COHORTS`
+    bought: Bools | None  # [n] whether it has an outcome, a value above 0
     rows: int
     broken: int
     examples: list[Broken]
     repeats: int = 0  # impressions that show an item twice
-    notes: list[str] = field(default_factory=list)  # of reading another system's schema
-    sources: list[Source] = field(default_factory=list)  # what `impression_blocks` reads again
-    scattered: bool = False  # whether rows of an impression stand apart in them
-    read_as: dict[str, str] = field(default_factory=dict)  # what was read as what, for people
+    notes: list[str] = field(default_factory=list)  # from reading another system's schema
+    sources: list[Source] = field(default_factory=list)  # for `impression_blocks`, to read the log again
+    scattered: bool = False  # whether rows of an impression are not contiguous in `sources`
+    read_as: dict[str, str] = field(default_factory=dict)  # how columns were interpreted, for display
 
     @property
     def converted(self) -> bool:
-        """Whether it is another system's, so that columns have the names that we gave them."""
+        """Whether the log has another system's schema, so that its columns have names given here."""
         return any(isinstance(source, pl.DataFrame) and ROW in source.columns for source in self.sources)
 
     def cells(self, columns: list[str]) -> dict[int, dict[str, Any]]:
-        """Some columns of the first row of each impression, by its number. Reads the log again; O(impressions)."""
+        """Some columns of the first row of each impression, by row number. Reads the log again; O(impressions)."""
         cells: dict[int, dict[str, Any]] = {}
         for frame, _ in read_blocks(self.sources, columns, gaps=False):
             number = frame[ROW].to_numpy()
@@ -132,7 +132,7 @@ def read(
 
 
 def _words(schema: Format, roles: dict[str, str | None], by_query: bool) -> dict[str, str]:
-    """How a log of another system is read, for people."""
+    """How a log of another system is read, for display."""
     board = {"board": schema.boards[0]} if by_query else {}
     named = {role: name for role, name in roles.items() if name}
     return {"format": f"{schema.name}: {schema.words}", **board, **named}
@@ -162,7 +162,7 @@ def explained(
 
 
 def _check_files(logs: Sequence[Source]) -> None:
-    """Refuse files that cannot be read or are named twice."""
+    """Raise ValueError for files of an unknown kind, missing ones, and those named twice."""
     if not logs:
         raise ValueError("name at least one log")
     paths = [log for log in logs if isinstance(log, pathlib.Path)]
@@ -175,7 +175,7 @@ def _check_files(logs: Sequence[Source]) -> None:
 def _sniffed(
     sample: pl.DataFrame, roles: dict[str, str | None], first: int | None, written: str | None, format: str | None
 ) -> Columns | Format:
-    """What the columns mean, or the schema of another system; a log whose columns are named has none."""
+    """Interpret the columns, or detect the schema of another system unless roles of columns are given."""
     columns: Columns | ValueError
     try:
         columns = understand(sample, roles, first, written)
@@ -192,7 +192,7 @@ def _sniffed(
 
 
 def only(log: ClickLog, kept: Bools) -> ClickLog:
-    """Some impressions of a log, bool[n]."""
+    """The log with the impressions to keep, bool[n]."""
     chosen = np.flatnonzero(kept)
     return replace(
         log,
@@ -208,7 +208,7 @@ def only(log: ClickLog, kept: Bools) -> ClickLog:
 
 
 class _Reader:
-    """Takes the impressions of blocks and gives a log. `kept`: where what it took is kept, and was before."""
+    """Collects the impressions of blocks into a log. `kept`: checkpoints of what it collected, to resume from."""
 
     def __init__(self, columns: Columns, kept: Kept | None = None) -> None:
         self.columns, self.kept = columns, kept
@@ -220,7 +220,7 @@ class _Reader:
         self.dated = False
 
     def take_all(self, logs: Sequence[Source], progress: Callable[[int, int], None] | None = None) -> None:
-        """Take the impressions of a log, file by file, but for what was taken and kept before."""
+        """Collect the impressions of a log, file by file, after the last checkpoint."""
         files, before = (0, NOTHING_READ) if self.kept is None else self._resumed(self.kept)
         total, written = rows_in(logs), before.rows
         for i, log in enumerate(logs[files:], files + 1):
@@ -233,11 +233,11 @@ class _Reader:
                 written = self.n_rows
 
     def _named(self) -> dict[str, "_Names"]:
-        """Names that impressions have numbers of."""
+        """The tables of names, by what they name."""
         return {"items": self.items, "boards": self.boards, "clients": self.clients, **self.cohorts}
 
     def _keep(self, kept: Kept, files: int, before: ReadBefore) -> None:
-        """Write what was taken, of so many whole files."""
+        """Write a checkpoint after this many whole files."""
         pieces = {}
         for name, of in self._named().items():
             for piece, frame in of.unwritten():
@@ -252,7 +252,7 @@ class _Reader:
         kept.put_read({"files": files, "rows": before.rows, "dated": before.dated, **here})
 
     def _resumed(self, kept: Kept) -> tuple[int, ReadBefore]:
-        """Take what was kept: how many files that was of, and what the next ones depend on."""
+        """Load the last checkpoint. Returns how many files it covers, and the state the next ones depend on."""
         so_far = kept.read_so_far()
         if so_far is None:
             return 0, NOTHING_READ
@@ -266,12 +266,12 @@ class _Reader:
         return so_far["files"], ReadBefore(so_far["rows"], so_far["dated"], rest)
 
     def scattered(self) -> bool:
-        """Whether rows of an impression stand apart."""
+        """Whether the rows of any impression are not contiguous."""
         keys = np.sort(self.arrays.take("key", np.uint64))
         return bool(np.any(keys[1:] == keys[:-1]))
 
     def note(self, broken: list[Broken], count: int) -> None:
-        """Count rows that cannot be used, and keep some to show."""
+        """Count rows that cannot be used, and keep some as examples."""
         self.n_broken += count
         self.broken += broken[: EXAMPLES - len(self.broken)]
 
@@ -307,7 +307,7 @@ class _Reader:
             self.arrays.add(bought=rows.bought)
 
     def log(self, files: list[str]) -> ClickLog:
-        """All of it, in order of time."""
+        """The log of all impressions added, in order of time."""
         arrays, columns = self.arrays, self.columns
         size = arrays.take("size", np.int32)
         impressions = Impressions(
@@ -355,7 +355,7 @@ class _Reader:
 
 
 def in_order(values: mapped.Array) -> bool:
-    """Whether no number is below the one that stands before it."""
+    """Whether the values never decrease."""
     for some in blocks(values.size):
         part = values[max(some.start - 1, 0) : some.stop]
         if bool(np.any(part[1:] < part[:-1])):
@@ -365,15 +365,15 @@ def in_order(values: mapped.Array) -> bool:
 
 
 class _Names:
-    """Values and their numbers, in order of first sight."""
+    """Numbers distinct values from 0, in order of first appearance."""
 
     def __init__(self) -> None:
         self.values: list[Any] = []
         self._numbers = pl.DataFrame({"value": [], "number": []}, schema={"value": pl.Null, "number": pl.Int32})
-        self._written = self.pieces = 0  # values that are kept, and in how many frames
+        self._written = self.pieces = 0  # values in the checkpoint, and in how many frames
 
     def unwritten(self) -> list[tuple[int, pl.DataFrame]]:
-        """What is new since it was asked last, if anything is: the number of a frame, and the frame."""
+        """Values that are new since the last call, as at most one pair: number of the frame, and the frame."""
         if len(self.values) == self._written:
             return []
         self._written, new = len(self.values), self._numbers[self._written :]
@@ -381,14 +381,14 @@ class _Names:
         return [(self.pieces - 1, new)]
 
     def resume(self, frames: list[pl.DataFrame]) -> None:
-        """Go on with all that `unwritten` gave."""
+        """Restore the state from all frames that `unwritten` returned."""
         if frames:
             self._numbers = pl.concat(frames)
             self.values = self._numbers["value"].to_list()
         self._written, self.pieces = len(self.values), len(frames)
 
     def numbers(self, values: pl.Series) -> ItemNumbers:
-        """The number of each value, new ones given out as they come; -1 for null."""
+        """The number of each value, -1 for null; new values get the next numbers."""
         if self.values and values.dtype != self._numbers["value"].dtype:
             values = self._alike(values)
         fresh = values.unique(maintain_order=True).drop_nulls()
@@ -405,7 +405,7 @@ class _Names:
         return joined["number"].fill_null(-1).to_numpy().astype(np.int32, copy=False)
 
     def _alike(self, values: pl.Series) -> pl.Series:
-        """Values of the kind that came first."""
+        """Convert values to the type of the first block; ValueError if that would change them."""
         kind = self._numbers["value"].dtype
         alike = values.cast(kind, strict=False)
         lost = values.filter(~alike.cast(values.dtype, strict=False).eq_missing(values))
@@ -431,20 +431,20 @@ class BoardLog(NamedTuple):
     """The impressions of one board."""
 
     board: int
-    chosen: Ints | None  # their places in the log; None for all of it
+    chosen: Ints | None  # their indices in the log; None for all of it
     impressions: Impressions
     items: Ints  # [K] the log's numbers of its items
     client: ItemNumbers | None
     clients: Ints  # the log's numbers of its clients
 
     def of(self, array: mapped.Array, some: slice | Ints) -> mapped.Array:
-        """What an array of the whole log, such as its rows, has for some of these impressions."""
+        """Entries of an array over the whole log, such as its rows, for some of these impressions."""
         part: mapped.Array = array[some] if self.chosen is None else array[self.chosen[some]]
         return part
 
 
 def by_board(log: ClickLog) -> list[BoardLog]:
-    """The log by board, in order of first sight."""
+    """Split the log by board, in order of first appearance."""
     if len(log.boards) == 1:
         items, clients = np.arange(len(log.items)), np.arange(len(log.clients))
         return [BoardLog(0, None, log.impressions, items, log.client, clients)]
@@ -469,7 +469,7 @@ def _of_board(log: ClickLog, board: int, chosen: Ints) -> BoardLog:
 
 
 def _seen(impressions: Impressions) -> Bools:
-    """Which items were looked at."""
+    """Which items were looked at, bool[K]."""
     seen: Bools = np.zeros(impressions.n_items, np.bool_)
     for _, part in impressions.parts():
         seen[part.item] = True

@@ -1,4 +1,4 @@
-"""Which column of a click log says what, and how: settled once, from names and first values, before rows are read."""
+"""Find the role and the notation of each column of a click log, from names and first values, before reading rows."""
 
 import re
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from ..core.settings import closest
 from .cells import as_text, split_lists, written_as
 from .files import ROW
 
-COHORTS = ("user_agent", "network", "referrer")  # what clients may have in common
+COHORTS = ("user_agent", "network", "referrer")  # properties that clients may share
 ROLES = ("items", "item", "clicked", "impression", "position", "time", "client", "board", *COHORTS, "value")
 _NAMES = {
     "items": "items|ranking|list|shown|results|documents|docs|slate|products|item_ids|shown_items|item_list",
@@ -29,20 +29,20 @@ _NAMES = {
     "session|session_id",
     "board": "board|board_id|page|page_id|surface|widget|placement|item_list_id|item_list_name|query",
 }
-_EVENT_ITEM = (  # in rows of events, beside those above
+_EVENT_ITEM = (  # further names of items in rows of events
     "package|package_name|package_id|project|crate|module|library|plugin|app|app_id|file|filename|artifact|track|"
     "track_id|song|song_id|episode|stream|game|book|post|post_id|thread|comment_id|story|question|candidate|option|"
     "target|object|name|title|path|page"
 )
 EVENT_ROLES = ("item", "time", "client", "user_agent")
 _COHORTS = "cohorts are judged by what they saw and did not click, which events do not tell; --client {}"
-_NOT_OF_EVENTS = {  # why an audit of counts has no use for an option, and what it can do instead
+_NOT_OF_EVENTS = {  # why an option has no effect in an audit of counts, and what to do instead
     "since": "clean counts, and senders who come for one item alone, are of all events, and a state holds only the "
     "last impressions; give it all files, or those of the last months",
     "network": f"{_COHORTS} judges each network as one sender",
     "referrer": f"{_COHORTS} judges each referrer as one sender",
 }
-_IN_LISTS = (  # in rows of impressions, where `clicked` beside one of them is a flag
+_IN_LISTS = (  # names of the click in rows of impressions; preferred to `clicked`, which then is a flag
     "clicked_position|click_position|click_pos|clicked_pos|position_clicked|clicked_item|clicked_item_id|clicked_items"
 )
 _OPTIONS = (
@@ -57,17 +57,17 @@ _OPTIONS = (
     "on",
     "progress",
 )
-_SEPARATORS = ("|", ";", " ", ",")  # of lists in text, the likeliest first
+_SEPARATORS = ("|", ";", " ", ",")  # of lists in text, most likely first
 _FLAGS = {"true", "false"}
-_FEWEST = 64  # rows a board, on average: with fewer nothing can be found, and a guess that makes such boards is wrong
+_FEWEST = 64  # mean rows per board: with fewer an audit finds nothing, so a guess of such boards is probably wrong
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column says what; None where there is none.
+    """The column of each role; None if there is none.
 
-    Either `items` (one row an impression) or `item` (one row a shown item), with `impression` unless every row is an
-    impression of its own.
+    Either `items` (one row per impression) or `item` (one row per shown item), the latter with `impression` unless
+    every row is an impression of its own.
     """
 
     items: str | None = None
@@ -78,31 +78,31 @@ class Columns:
     time: str | None = None
     client: str | None = None
     board: str | None = None
-    user_agent: str | None = None  # never guessed, like those below: who names them wants more than the usual audit
+    user_agent: str | None = None  # this and the roles below are never guessed: they extend the audit
     network: str | None = None
     referrer: str | None = None
     value: str | None = None
-    separator: str | None = None  # between the items of a list in a column of text; "[" for a JSON list
+    separator: str | None = None  # between the items of a list in a text column; "[" for a JSON list
     clicked_is: str = ""  # position, item, bits or items in rows of impressions; flag in rows of items; event
-    first_position: int = 1  # what the top position is called
-    time_format: str | None = None  # how dates are written, for `strptime`, where that has to be said
-    unused: tuple[str, ...] = ()  # columns that say nothing here
+    first_position: int = 1  # number of the top position
+    time_format: str | None = None  # `strptime` format of dates, if one is needed
+    unused: tuple[str, ...] = ()  # columns without a role
 
     def used(self) -> list[str]:
         """The columns to read."""
         return list(dict.fromkeys(value for role in ROLES if (value := getattr(self, role)) is not None))
 
     def cohorts(self) -> dict[str, str]:
-        """The columns that say what clients have in common, by role."""
+        """The columns of cohorts, by role."""
         return {role: name for role in COHORTS if (name := getattr(self, role)) is not None}
 
     def key(self) -> list[str]:
-        """The columns that say which rows of shown items belong together."""
+        """The columns that identify the impression of a row of shown items."""
         each = ROW if self.impression is None else self.impression
         return list(dict.fromkeys(name for name in (each, self.board) if name is not None))
 
     def in_words(self) -> dict[str, str]:
-        """What is read as what, for people."""
+        """How columns are interpreted, for display."""
         words = {role: getattr(self, role) for role in ROLES if getattr(self, role) is not None}
         if self.clicked_is == "event":
             words["rows are"] = "events"
@@ -127,18 +127,18 @@ class Columns:
 
 
 def flag(role: str) -> str:
-    """The option that names the column of a role."""
+    """The command-line option that names the column of a role."""
     return f"--{role.replace('_', '-')}"
 
 
 def not_of_events(option: str, value: Any) -> str:
-    """Why an audit of events without lists refuses an option."""
+    """The message that refuses an option in an audit of events without lists."""
     why = _NOT_OF_EVENTS.get(option, "events without lists have --item, --time and --client").format(value)
     return f"{flag(option)} {value} has no effect with --counts: {why}"
 
 
 def check_roles(roles: dict[str, str | None]) -> None:
-    """Refuse roles that no column can have."""
+    """Raise ValueError for unknown roles."""
     for role in roles:
         if role not in ROLES:
             raise ValueError(closest("option", role, [*ROLES, *_OPTIONS]))
@@ -147,9 +147,11 @@ def check_roles(roles: dict[str, str | None]) -> None:
 def understand(
     sample: pl.DataFrame, roles: dict[str, str | None], first: int | None, written: str | None = None
 ) -> Columns:
-    """What the columns mean; refused with the columns found and the flags to use where that cannot be told.
+    """Interpret the columns of a log of lists.
 
-    A role told to be "" has no column, whatever their names. `written`: how dates are, for `strptime`.
+    `roles`: columns by role; the others are guessed, except those given as "", which have no column. `first`: number
+    of the top position. `written`: `strptime` format of dates. If the columns cannot be interpreted, raises
+    ValueError with the columns found and the options to use.
     """
     chosen = {role: roles.get(role) or None for role in ROLES}
     asked_for = dict(chosen)
@@ -187,7 +189,7 @@ def understand(
 
 
 def understand_events(sample: pl.DataFrame, roles: dict[str, str | None], written: str | None = None) -> Columns:
-    """What the columns of events mean: what, when, and perhaps who; refused as in `understand`."""
+    """Interpret the columns of events: item, time, and perhaps client; arguments and errors as in `understand`."""
     chosen: dict[str, str | None] = {}
     for role in ROLES:
         name = roles.get(role) or None
@@ -228,19 +230,19 @@ def _named(sample: pl.DataFrame, names: str, taken: set[str | None]) -> str | No
 
 
 def _listed(values: pl.Series) -> bool:
-    """Whether values are lists, or text with several parts that a single name hardly has."""
+    """Whether values are lists, or text with separators that are rare in a single name."""
     return isinstance(values.dtype, pl.List) or (
         values.dtype == pl.String and _separator_of(values) in ("[", "|", ";")
     )
 
 
 def _boards(sample: pl.DataFrame, name: str) -> bool:
-    """Whether a column may name boards: a search for words, say, is rarely made often enough."""
+    """Whether a guessed column can name boards: search queries, for example, mostly repeat too seldom."""
     return name.lower() in ("board", "board_id") or sample.height >= _FEWEST * sample[name].n_unique()
 
 
 def _single(sample: pl.DataFrame, chosen: dict[str, str | None]) -> bool:
-    """Whether what is called a list holds one item a row, with the impression in another column."""
+    """Whether the column named like a list holds one item per row, with the impression in another column."""
     values = sample[chosen["items"] or ""]
     listed = isinstance(values.dtype, pl.List) or (values.dtype == pl.String and _separator_of(values) is not None)
     return chosen["impression"] is not None and not listed
@@ -257,12 +259,12 @@ def _need(sample: pl.DataFrame, chosen: dict[str, str | None]) -> None:
 
 
 def _detail(sample: pl.DataFrame, columns: Columns, first: int | None) -> Columns:
-    """The columns, with how lists, clicks and times are written in them; `first`: the top position, if it is told."""
+    """The columns with the notation of lists, clicks and times; `first`: number of the top position, if given."""
     _refuse_nested(sample, columns)
     if columns.time is not None and columns.time_format is None:
         columns = replace(columns, time_format=written_as(columns.time, sample[columns.time]))
     if columns.items is None:
-        top = 1  # what the top position is called in rows of shown items: 0 where that is said
+        top = 1  # number of the top position in rows of shown items: 0 if it occurs
         if columns.position is not None and (sample[columns.position].cast(pl.Float64, strict=False) == 0).any():
             top = 0
         return replace(columns, clicked_is="flag", first_position=top if first is None else first)
@@ -299,7 +301,7 @@ def _refuse_nested(sample: pl.DataFrame, columns: Columns) -> None:
 
 
 def _separator_of(values: pl.Series) -> str | None:
-    """What stands between the items of most lists in a column of text; "[" for lists as in JSON."""
+    """The separator of most lists in a text column; "[" for JSON lists, None if there is none."""
     text = values.drop_nulls().head(1000)
     text = text.filter(text.str.len_chars() > 0)
     if text.is_empty():
@@ -310,7 +312,7 @@ def _separator_of(values: pl.Series) -> str | None:
 
 
 def _clicked_is(clicked: pl.Series, lists: pl.Series, separator: str | None) -> str:
-    """How clicks are told: by position or item, or in lists, by bits or items."""
+    """How clicks are given: position or item; or as lists, bits or items."""
     if clicked.dtype == pl.String and separator is not None:
         mark = "[" if separator == "[" else separator
         if clicked.str.contains(mark, literal=True).any():
@@ -327,7 +329,7 @@ def _clicked_is(clicked: pl.Series, lists: pl.Series, separator: str | None) -> 
 
 
 def _listed_as(clicked: pl.Series, lists: pl.Series) -> str:
-    """Bits if there is one of them, 0 or 1, for each item of most lists."""
+    """Return "bits" if at least half of the lists of clicks have one 0 or 1 per item, else "items"."""
     both = pl.DataFrame({"clicked": clicked, "list": lists}).filter(pl.col("clicked").list.len() > 0)
     bit = pl.col("clicked").list.eval(pl.element().cast(pl.Float64, strict=False).is_in([0.0, 1.0])).list.all()
     alike = pl.col("clicked").list.len() == pl.col("list").list.len()
@@ -336,8 +338,9 @@ def _listed_as(clicked: pl.Series, lists: pl.Series) -> str:
 
 
 def _first_position(clicked: pl.Series, lists: pl.Series) -> int:
-    """0 or 1: what the top position is called. A log that never says 0, or says it for no click, counts from 1."""
+    """The number of the top position, 0 or 1. It is 1 if 0 never occurs, or seems to stand for no click."""
     numbers = clicked.cast(pl.Float64, strict=False)
     if not bool((numbers == 0).any()) or bool((numbers >= lists.list.len()).any()):
         return 1
-    return 0 if bool((numbers < 0).any()) or numbers.null_count() > 0 else 1  # no click is -1, or nothing
+    # 0 is a position if no click is written as -1 or null
+    return 0 if bool((numbers < 0).any()) or numbers.null_count() > 0 else 1

@@ -1,6 +1,6 @@
-"""Click logs as rows: files (Parquet, CSV, JSON) and data frames, read in blocks, rows numbered over all of them.
+"""Read the rows of click logs, from files (Parquet, CSV, JSON) and data frames, in blocks, numbered over all sources.
 
-Lines that cannot be read are named, not lost.
+Lines that cannot be parsed are reported, not dropped silently.
 """
 
 import csv
@@ -19,13 +19,13 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias, cast
 import numpy as np
 import polars as pl
 
-Source: TypeAlias = pathlib.Path | pl.DataFrame  # what rows are read from
+Source: TypeAlias = pathlib.Path | pl.DataFrame
 
-ROW = "__row__"  # the column with the number of the row, from 0, over all sources
-BLOCK = 16_000_000  # bytes of text at once
-ROWS = 200_000  # rows of Parquet at once
-EXAMPLES = 5  # broken rows that are shown
-LONGEST = 120  # characters of an example
+ROW = "__row__"  # the column with the row number, from 0, over all sources
+BLOCK = 16_000_000  # bytes of text per block
+ROWS = 200_000  # rows of Parquet per block
+EXAMPLES = 5  # broken rows that a message shows
+LONGEST = 120  # characters of such an example
 _KINDS = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -40,23 +40,23 @@ _KINDS = {
 class Broken(NamedTuple):
     """A row that cannot be used."""
 
-    row: int  # its number, from 0; a header is no row
+    row: int  # its number, from 0, headers not counted
     why: str
-    text: str  # how it begins
+    text: str  # its first characters
 
 
 class Block(NamedTuple):
-    """Some rows: those that could be read, and those that could not."""
+    """Some rows: a frame of those that could be parsed, and those that could not."""
 
     frame: pl.DataFrame
     broken: list[Broken]
 
 
 def sources_of(log: Any) -> list[Source]:
-    """What a caller gives as a log, a path, a data frame or a list of them, as files and frames of polars.
+    """Expand a log as a caller gives it, a path, a data frame or a list of them, to files and polars frames.
 
-    A folder stands for all logs in it and in its folders, a pattern such as `logs/dt=2026-11-*/*.parquet` for what
-    fits it; both in the order of their names.
+    A folder stands for all logs in it and its subfolders, a pattern such as `logs/dt=2026-11-*/*.parquet` for all
+    matches; both sorted by name. Raises ValueError for other types and where no file is found.
     """
     given: list[Any] = list(log) if isinstance(log, (list, tuple)) else [log]
     for source in given:
@@ -73,7 +73,7 @@ def sources_of(log: Any) -> list[Source]:
 
 
 def _files_of(path: pathlib.Path) -> list[pathlib.Path]:
-    """The files that a path stands for: itself, those in a folder, or those that fit a pattern."""
+    """The files that a path stands for: itself, those in a folder, or those that match a pattern."""
     if path.is_dir():
         inside = sorted(one for one in path.rglob("*") if one.is_file() and _kind_by_name(one) is not None)
         files = [one for one in inside if not any(part[0] in "._" for part in one.relative_to(path).parts)]
@@ -89,7 +89,7 @@ def _files_of(path: pathlib.Path) -> list[pathlib.Path]:
 
 
 def partition_of(path: pathlib.Path) -> dict[str, str | None]:
-    """Columns that the folders of a partitioned log name, such as dt in `dt=2026-11-01/part-0.parquet`."""
+    """Columns and values in the folder names of a partitioned log, such as dt in `dt=2026-11-01/part-0.parquet`."""
     named = (part.partition("=") for part in path.parts[:-1] if "=" in part.strip("="))
     return {
         name: None if value == "__HIVE_DEFAULT_PARTITION__" else urllib.parse.unquote(value)
@@ -98,7 +98,7 @@ def partition_of(path: pathlib.Path) -> dict[str, str | None]:
 
 
 def rows_in(logs: Sequence[Source]) -> int:
-    """How many rows logs have, as far as that is known without reading them: 0 if any is text."""
+    """The total number of rows, if known without reading them, else 0: always 0 if any file is text."""
     rows = 0
     for log in logs:
         if isinstance(log, pl.DataFrame):
@@ -107,7 +107,7 @@ def rows_in(logs: Sequence[Source]) -> int:
             try:
                 rows += int(pl.scan_parquet(log, glob=False).select(pl.len()).collect().item())
             except pl.exceptions.PolarsError:
-                return 0  # reading it says what is wrong
+                return 0  # reading the file later reports the error
         else:
             return 0
     return rows
@@ -120,7 +120,7 @@ def _kind_by_name(path: pathlib.Path) -> str | None:
 
 
 def kind_of(path: pathlib.Path) -> str:
-    """The format of a file, by its name."""
+    """The format of a file, by its name. Raises ValueError for unknown formats and missing files."""
     kind = _kind_by_name(path)
     if kind is None:
         endings = ", ".join(_KINDS)
@@ -133,12 +133,12 @@ def kind_of(path: pathlib.Path) -> str:
 def read_blocks(
     logs: Sequence[Source], columns: list[str] | None = None, gaps: bool = True, start: int = 0
 ) -> Iterator[Block]:
-    """The rows of files and data frames in order, with the column ROW, from `start` on; all columns or some.
+    """Iterate over the rows of files and data frames in order, all columns or some, and ROW, counted from `start`.
 
-    `gaps`: NaN is a gap, as null is; else it stays.
+    `gaps`: whether to convert NaN to null.
     """
     for log in logs:
-        if isinstance(log, pl.DataFrame) and ROW in log.columns:  # made of another log's rows, numbered as these
+        if isinstance(log, pl.DataFrame) and ROW in log.columns:  # converted from another log; has its row numbers
             yield Block(_alike(_some(log, None if columns is None else [*columns, ROW], "a data frame"), gaps), [])
             continue
         for frame, broken in _blocks(log, columns):
@@ -154,7 +154,7 @@ def read_blocks(
 def _blocks(log: Source, columns: list[str] | None) -> Iterator[Block]:
     """The rows of one source as they are; broken ones numbered within their block.
 
-    What a file does not hold its folders may say.
+    Columns that the file lacks are taken from the names of its folders.
     """
     if isinstance(log, pl.DataFrame):
         yield Block(_some(log, columns, "a data frame"), [])
@@ -168,7 +168,7 @@ def _blocks(log: Source, columns: list[str] | None) -> Iterator[Block]:
 
 
 def peek(logs: Sequence[Source]) -> pl.DataFrame:
-    """The first rows that can be read."""
+    """The first block with rows that can be parsed; ValueError if there is none."""
     broken: list[Broken] = []
     for block in read_blocks(logs):
         if block.frame.height and block.frame.width > 1:
@@ -187,7 +187,7 @@ def _some(frame: pl.DataFrame, columns: list[str] | None, what: str) -> pl.DataF
 
 
 def _alike(frame: pl.DataFrame, gaps: bool) -> pl.DataFrame:
-    """The rows with names as text, lists as lists and `gaps` as nulls, whichever of their kinds the file has."""
+    """Normalise types: categories become text, arrays become lists, and with `gaps` NaN becomes null."""
 
     def kind(old: pl.DataType) -> pl.DataType:
         if isinstance(old, (pl.Categorical, pl.Enum)):
@@ -215,7 +215,7 @@ def _parquet(path: pathlib.Path, columns: list[str] | None) -> Iterator[Block]:
 
 
 def _jsonl(path: pathlib.Path, columns: list[str] | None) -> Iterator[Block]:
-    """Rows may leave out keys, but a key that no row of a file has is another column's."""
+    """The rows of a file with one JSON object per line. Rows may omit keys; a key that all rows omit is an error."""
     keys: dict[str, None] = {}
     for text in pieces(path):
         frame, broken = _json_block(text)
@@ -229,7 +229,7 @@ def _jsonl(path: pathlib.Path, columns: list[str] | None) -> Iterator[Block]:
 
 
 def _json(path: pathlib.Path, columns: list[str] | None) -> Iterator[Block]:
-    """A file that is one JSON array of rows, or an object that holds one; else lines of JSON. O(file) memory."""
+    """The rows of a JSON array, or of an object that holds one; else one JSON object per line. O(file) memory."""
     text = b"".join(pieces(path))
     try:
         whole = json.loads(text)
@@ -237,7 +237,7 @@ def _json(path: pathlib.Path, columns: list[str] | None) -> Iterator[Block]:
         yield from _jsonl(path, columns)
         return
     rows = whole
-    if isinstance(whole, dict):  # a single row, or what a download wraps around rows
+    if isinstance(whole, dict):  # a single row, or an export's wrapper around rows
         inner = [
             value for value in whole.values() if isinstance(value, list) and value and isinstance(value[0], dict)
         ]
@@ -272,11 +272,11 @@ def _json_block(text: bytes) -> tuple[pl.DataFrame, list[Broken]]:
     return pl.DataFrame(good, infer_schema_length=None, strict=False), broken
 
 
-_UNNAMED = "column_1"  # what a column without a name is called, as the first of a file without a header
-_VALUE = re.compile(  # what stands in rows and in no header: a number, a date, a list
+_UNNAMED = "column_1"  # name of a first column without one, as in a file without a header
+_VALUE = re.compile(  # what is no column name: a number, a date, a list
     r"[-+]?\d*\.?\d+([eE][-+]?\d+)?$|\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{2,4}|\[.*\]$|[^|]+\|[^|]"
 )
-_FOREIGN = re.compile("[\udc80-\udcff]")  # what stands for bytes that are no UTF-8
+_FOREIGN = re.compile("[\udc80-\udcff]")  # surrogates that stand for bytes that are not UTF-8
 
 
 def _csv(path: pathlib.Path, columns: list[str] | None) -> Iterator[Block]:
@@ -300,7 +300,7 @@ def _csv(path: pathlib.Path, columns: list[str] | None) -> Iterator[Block]:
 
 
 def _field_separator(path: pathlib.Path, header: str) -> str:
-    """What stands between fields: by the file's name, else a comma, else what the header holds."""
+    """The field separator: a tab by the file's name, else the first of comma, semicolon, tab in the header."""
     if ".tsv" in path.suffixes:
         return "\t"
     return next((s for s in (",", ";", "\t") if s in header), ",")
@@ -314,7 +314,7 @@ def _column_names(path: pathlib.Path, header: str, separator: str) -> list[str]:
     if _are_values(names):
         return names
     if len(names) > 1 and not names[0]:
-        names[0] = _UNNAMED  # the index that pandas writes unless told not to
+        names[0] = _UNNAMED  # the index, which pandas writes by default
     nameless = [i for i, name in enumerate(names, 1) if header and not name]
     again = [name for i, name in enumerate(names) if name and name in names[:i]]
     if nameless or again:
@@ -324,7 +324,7 @@ def _column_names(path: pathlib.Path, header: str, separator: str) -> list[str]:
 
 
 def _are_values(names: list[str]) -> bool:
-    """Whether what should be a header is a row: a number, a date or a list is the name of no column."""
+    """Whether the first line is a row, not a header: numbers, dates and lists are no column names."""
     return any(map(_VALUE.match, names))
 
 
@@ -342,16 +342,16 @@ def _csv_block(text: bytes, names: list[str], separator: str, columns: list[str]
 
 
 def _may_be_cut(text: bytes, frame: pl.DataFrame, separator: str) -> bool:
-    """Whether a line may have too few fields, which would be read as empty ones."""
+    """Whether a line may have too few fields: polars reads missing ones as empty."""
     if frame[:, -1].null_count() == 0:
         return False
     return b'"' in text or text.count(separator.encode()) != frame.height * (frame.width - 1)
 
 
 def _csv_lines(text: bytes, names: list[str], separator: str, columns: list[str]) -> Block:
-    """The slow way: line by line, to tell which of them are wrong.
+    """Slow path: parse line by line, to report which lines are wrong.
 
-    A quote that never ends would swallow the lines after it: only its own line is given up.
+    An unclosed quote would swallow the lines after it: only its own line is dropped.
     """
     lines = io.StringIO(text.decode("utf-8", "surrogateescape"), newline="").readlines()
     good: list[list[str | None]] = []
@@ -380,11 +380,11 @@ def _csv_lines(text: bytes, names: list[str], separator: str, columns: list[str]
     return Block(frame.select(columns), broken)
 
 
-_MOST_LINES = 1_000  # of one quoted field; beyond that a quote is taken for one that never ends
+_MOST_LINES = 1_000  # lines of one quoted field; beyond that a quote is taken to be unclosed
 
 
 def pieces(path: pathlib.Path, quotes: bool = False) -> Iterator[bytes]:
-    """The text of a file, whole lines, many at once; with `quotes` a piece does not end inside of a quoted field."""
+    """The text of a file in pieces of whole lines; with `quotes` a piece does not end inside a quoted field."""
     rest = b""
     try:
         with _open(path) as file:
@@ -407,7 +407,7 @@ def _open(path: pathlib.Path) -> BinaryIO:
 
 
 def _end(piece: bytes, quotes: bool) -> int:
-    """Where the last whole line ends. Quotes may stand alone inside of fields: then any end of a line must do."""
+    """Where the last whole line ends; with `quotes` outside of quoted fields, as far as quotes are paired."""
     last = end = piece.rfind(b"\n") + 1
     if not quotes or piece.count(b'"', 0, end) % 2 == 0:
         return last
@@ -419,18 +419,18 @@ def _end(piece: bytes, quotes: bool) -> int:
     return last
 
 
-_NOTHING = ("NaTType", "NAType")  # what pandas calls a value that is not there
+_NOTHING = ("NaTType", "NAType")  # types of pandas for missing values
 
 
 def _is_pandas(source: Any) -> bool:
-    """Whether it is a data frame of pandas, or of a library that stands in for it: by its methods."""
+    """Whether it is a data frame of pandas or of a compatible library: judged by its methods."""
     return all(hasattr(type(source), name) for name in ("columns", "iloc", "to_dict"))
 
 
 def from_pandas(source: Any) -> pl.DataFrame:
-    """The columns of a pandas frame, its index left out. Lists in cells stay lists, what is missing is null.
+    """Convert a pandas frame without its index. Lists in cells stay lists, missing values become null.
 
-    Not by `polars.from_pandas`, which needs pyarrow for them.
+    `polars.from_pandas` is not used, since it needs pyarrow.
     """
     columns = list(source.columns)
     if wrong := [name for name in columns if not isinstance(name, str)]:
@@ -451,7 +451,7 @@ def _series(name: str, column: Any) -> pl.Series:
 
 
 def _cell(value: Any) -> Any:
-    """Arrays and tuples in cells as lists; moments of pandas as those of Python; None for what is missing."""
+    """Convert a cell: arrays and tuples to lists, timestamps of pandas to datetimes, missing values to None."""
     if value is None or type(value).__name__ in _NOTHING or (isinstance(value, float) and value != value):
         return None
     if hasattr(value, "to_pydatetime"):

@@ -1,4 +1,4 @@
-"""Holidays: days that are known to differ, such as those of a sale. What was shown then is left out of an audit."""
+"""Holidays: days that are known to differ, such as those of a sale. An audit leaves out their impressions."""
 
 import datetime
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from .click_log import ClickLog, only
 
 
 class Holiday(NamedTuple):
-    """Times from `start` to before `end`, in seconds since 1970, and what happened."""
+    """Times from `start` to before `end`, in seconds since 1970, and the name of the event."""
 
     start: float
     end: float
@@ -18,7 +18,7 @@ class Holiday(NamedTuple):
 
 
 def holiday(days: str, name: str) -> Holiday:
-    """A holiday from a day, 2026-11-27, or from the first and the last of some, 2026-11-27..2026-11-30, in UTC."""
+    """Parse a holiday: a day such as 2026-11-27, or the first and last, 2026-11-27..2026-11-30, in UTC."""
     try:
         one, two = (datetime.date.fromisoformat(day) for day in (days.split("..") if ".." in days else (days, days)))
     except (ValueError, TypeError):
@@ -30,14 +30,14 @@ def holiday(days: str, name: str) -> Holiday:
 
 
 def time_unit(log: ClickLog) -> float | None:
-    """How many of a log's units of time make a second; None if its times cannot be dates."""
+    """The number of a log's units of time per second; None if its times cannot be dates."""
     if log.dated or log.time is None or not log.time.size:
         return 1.0
     return next((unit for unit in (1.0, 1e3, 1e6) if 1e9 * unit <= log.time[0] < 4e9 * unit), None)
 
 
 def without_holidays(log: ClickLog, holidays: list[Holiday]) -> tuple[ClickLog, list[str]]:
-    """The log without what was shown on some holidays, and what is to be said of that."""
+    """Return the log without impressions on holidays, and notes for the report."""
     if not holidays:
         return log, []
     if log.time is None:

@@ -1,8 +1,8 @@
-"""What an audit that was interrupted had done, in a folder: the same audit, started again, goes on from there.
+"""Checkpoints of an audit in a folder: an interrupted audit, started again, resumes from there.
 
 The folder holds what was read of the log, up to the end of one of its files, and results of longer steps. It belongs
-to one audit: of the same files (by name, size and time), with the same options, by the same version. Each part of it
-is there whole or not at all, so that a process may be killed at any moment.
+to one audit: the same files (by name, size and time), options and version. Every part is written atomically, so a
+process may be killed at any moment.
 """
 
 import fcntl
@@ -22,19 +22,20 @@ from ..core.version import __version__
 from .files import Source
 from .mapped import GrowingArrays
 
-FORMAT = 1  # of what is kept
-ROWS = 1_000_000  # rows that are read, at least, between two times that it is written what was read
+FORMAT = 1  # version of the checkpoint's format
+ROWS = 1_000_000  # minimum number of rows read between two checkpoints
 _MARK, _READ = "audit.json", "read.json"
 _OURS = (_MARK, _READ, "array-*", "names-*", "rest-*", "step-*", ".*.part")
 
 
 class Kept:
-    """A folder with what an audit has done, held by one process at a time until it is closed."""
+    """The checkpoint folder of an audit, locked by one process until it is closed."""
 
     def __init__(self, folder: pathlib.Path, logs: Sequence[Source], options: dict[str, Any]) -> None:
-        """Take a folder for the audit of `logs` with these options; what it holds of another audit is deleted.
+        """Lock a folder for the audit of `logs` with these options; delete checkpoints of another audit in it.
 
-        `options` also says of which other files, by `seen`, results depend.
+        `options` includes the fingerprints (`seen`) of other files that results depend on. Raises ValueError for
+        data frames, and for a folder that is in use, holds other files, or is writable by others.
         """
         if frames := [log for log in logs if not isinstance(log, pathlib.Path)]:
             raise ValueError(f"keep {folder} is for files, which are known again; {len(frames)} logs are data frames")
@@ -43,7 +44,7 @@ class Kept:
         files = [seen(log) for log in logs if isinstance(log, pathlib.Path)]
         of = json.dumps({"version": [FORMAT, __version__], "files": files, "options": options}, default=str)
         before = self._mark.read()
-        self.began_anew = bool(before) and before != of  # what was kept is of another audit
+        self.began_anew = bool(before) and before != of  # the checkpoint was of another audit
         if before != of:
             self._delete(but=_MARK)
             self._mark.truncate(0)
@@ -60,7 +61,7 @@ class Kept:
             raise ValueError(f"keep {folder} holds files of another kind; name a folder that is new or empty")
         folder.mkdir(mode=0o700, exist_ok=True)
         of = folder.stat()
-        if of.st_uid != os.geteuid() or of.st_mode & (stat.S_IWGRP | stat.S_IWOTH):  # a pickle may run code
+        if of.st_uid != os.geteuid() or of.st_mode & (stat.S_IWGRP | stat.S_IWOTH):  # unpickling may run code
             raise ValueError(f"keep {folder} can be written to by others; name a folder that you alone can write to")
         self._mark = (folder / _MARK).open("a+")
         try:
@@ -77,31 +78,31 @@ class Kept:
                     path.unlink()
 
     def remove(self) -> None:
-        """Delete what is kept, once nothing more is to be done, and the folder, if nothing else is in it."""
+        """Delete the checkpoint of a completed audit, and the folder if nothing else is in it."""
         self._delete()
         self._mark.close()
         if not any(self.folder.iterdir()):
             self.folder.rmdir()
 
     def close(self) -> None:
-        """Leave what is kept to the next process."""
+        """Unlock the folder and leave the checkpoint to the next process."""
         self._mark.close()
 
     def holds(self, step: str) -> bool:
-        """Whether the result of a step is there."""
+        """Whether the result of a step is stored."""
         return self._step(step).exists()
 
     def get(self, step: str) -> Any:
-        """The result of a step that is there."""
+        """The stored result of a step."""
         return pickle.loads(self._step(step).read_bytes())
 
     def put(self, step: str, result: Any) -> None:
-        """Write the result of a step."""
+        """Store the result of a step."""
         with replacing(self._step(step)) as file:
             pickle.dump(result, file)
 
     def recall(self, step: str, compute: Callable[[], Any]) -> Any:
-        """The result of a step, computed unless it is there. Threads may ask for different steps at once."""
+        """The result of a step, computed and stored if missing. Thread-safe for different steps."""
         if not self.holds(step):
             self.put(step, compute())
         return self.get(step)
@@ -110,13 +111,13 @@ class Kept:
         return self.folder / f"step-{name}.pickle"
 
     def read_so_far(self) -> dict[str, Any] | None:
-        """What `put_read` was last told."""
+        """The value last given to `put_read`, or None."""
         path = self.folder / _READ
         so_far: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
         return so_far
 
     def put_read(self, so_far: dict[str, Any]) -> None:
-        """Say what was read; all arrays and frames that it names must be written."""
+        """Record what was read; all arrays and frames that it names must already be written."""
         with replacing(self.folder / _READ) as file:
             file.write(json.dumps(so_far).encode())
 
@@ -125,17 +126,17 @@ class Kept:
         return GrowingArrays(self.folder)
 
     def put_frame(self, name: str, frame: pl.DataFrame) -> None:
-        """Write a frame, whole."""
+        """Write a frame atomically."""
         with replacing(self.folder / name) as file:
             frame.write_ipc(file)
 
     def frame(self, name: str) -> pl.DataFrame:
-        """A frame that was written."""
+        """Read a frame that was written."""
         return pl.read_ipc(io.BytesIO((self.folder / name).read_bytes()))
 
 
 def seen(path: pathlib.Path) -> list[Any]:
-    """What a file is known by without reading it; one that is not there is told of by whoever reads it."""
+    """A fingerprint of a file without reading it: path, size and time; for a missing file only the path."""
     if not path.is_file():
         return [str(path.resolve())]
     of = path.stat()

@@ -1,6 +1,6 @@
-"""Impressions as an audit holds them: items looked at, from the top of each list, and whether they were clicked.
+"""Impressions as arrays: the items looked at, from the top of each list, and whether each was clicked.
 
-Those of a long log lie on disk (`mapped`). Whoever goes through all of them takes them block by block.
+The arrays of a long log are memory-mapped from disk (`mapped`); iterate over them block by block.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,16 +13,16 @@ from ..core.arrays import Bools, Ints, Small
 from . import mapped
 
 ItemNumbers = npt.NDArray[np.int32]
-BLOCK = 1 << 18  # impressions at once: what is held for each look on the way must not grow with a log
+BLOCK = 1 << 18  # impressions per block: temporary arrays must not grow with the log
 
 
 def blocks(n: int, size: int = BLOCK) -> Iterator[slice]:
-    """The numbers below n, so many at a time."""
+    """Slices of at most `size` that cover range(n)."""
     return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 
 def first_of(n: int, sizes: Callable[[slice], Ints]) -> Ints:
-    """Where each of n things begins, int64[n + 1], from the sizes of some of them."""
+    """Offsets int64[n + 1] of n groups, from a function that gives the sizes of a slice of them."""
     first: Ints = mapped.empty(n + 1, np.int64)
     first[0] = 0
     for some in blocks(n):
@@ -41,22 +41,22 @@ def picked(array: mapped.Array, chosen: Ints | ItemNumbers) -> mapped.Array:
 
 
 class Impressions(NamedTuple):
-    """Impressions in order, look by look; the looks of impression i are places first[i] to first[i + 1]."""
+    """Impressions in order; the looks of impression i are entries first[i] up to first[i + 1]."""
 
     item: ItemNumbers  # [look] numbers of items
     bits: Bools  # [look] whether it was clicked
     first: Ints  # [impression + 1]
     n_items: int
-    shown: Small | None = None  # [impression] places of its list; None where no more is known than was looked at
-    top: Small | None = None  # [impression] place of its first look, 0 the top of the page; None for all 0
+    shown: Small | None = None  # [impression] length of its list; None if only the places looked at are known
+    top: Small | None = None  # [impression] place of its first look, 0 for the top of the page; None if all are 0
 
     @property
     def n(self) -> int:
-        """How many impressions."""
+        """The number of impressions."""
         return self.first.size - 1
 
     def only(self, chosen: Ints) -> "Impressions":
-        """Some of them, in the order given."""
+        """A copy with the chosen impressions, in the order given."""
         first = first_of(chosen.size, lambda some: self.first[chosen[some] + 1] - self.first[chosen[some]])
         item, bits = mapped.empty(int(first[-1]), np.int32), mapped.empty(int(first[-1]), np.bool_)
         for some in blocks(chosen.size):
@@ -69,33 +69,33 @@ class Impressions(NamedTuple):
         return Impressions(item, bits, first, self.n_items, shown, top)
 
     def part(self, some: slice) -> "Impressions":
-        """Those from `some.start` to before `some.stop`, without a copy of looks."""
+        """The impressions from `some.start` to before `some.stop`, as views of the looks."""
         edges = self.first[some.start : some.stop + 1]
         shown, top = (None if of is None else of[some] for of in (self.shown, self.top))
         low, high = (int(edges[0]), int(edges[-1])) if edges.size else (0, 0)
         return Impressions(self.item[low:high], self.bits[low:high], edges - low, self.n_items, shown, top)
 
     def parts(self, size: int = BLOCK) -> Iterator[tuple[slice, "Impressions"]]:
-        """All of them in order, `size` at a time: which, and these alone. What was gone through is let go."""
+        """Iterate in order over slices of `size` impressions and these impressions; releases memory after each."""
         for some in blocks(self.n, size):
             yield some, self.part(some)
             self.release()
 
     def release(self) -> None:
-        """Let go of memory, where they lie on disk."""
+        """Release the memory of mapped arrays."""
         mapped.release(self.item, self.bits, self.first, self.shown, self.top)
 
     def clicks(self) -> Ints:
-        """Clicks of each impression, int64[n]. Long logs are asked for it part by part."""
+        """Clicks of each impression, int64[n]. For long logs, call it on `parts`."""
         so_far = np.concatenate([[0], np.cumsum(self.bits)])
         return np.diff(so_far[self.first])
 
     def lengths(self) -> Ints:
-        """Places of each list."""
+        """The length of each list, int64[n]."""
         return np.diff(self.first) if self.shown is None else self.shown.astype(np.int64)
 
     def places(self) -> Ints:
-        """The place of each look, 0 the top of the page."""
+        """The place of each look, 0 for the top of the page."""
         sizes = np.diff(self.first)
         start = self.first[:-1] if self.top is None else self.first[:-1] - self.top
         return np.arange(self.item.size) - np.repeat(start, sizes)

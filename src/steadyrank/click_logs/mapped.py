@@ -1,6 +1,6 @@
-"""Arrays too long for memory: kept in nameless temporary files and mapped, so that only what is in use is in memory.
+"""Arrays too long for memory: memory-mapped from unnamed temporary files.
 
-The files lie where `tempfile` puts them (TMPDIR) and vanish with the arrays.
+The files are created where `tempfile` puts them (TMPDIR) and disappear with the arrays.
 """
 
 import mmap
@@ -12,13 +12,13 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-HELD = 256_000_000  # bytes of an array, or of what grows block by block, that stay in memory
+HELD = 256_000_000  # bytes up to which an array, or a set of growing arrays, stays in memory
 
 Array = npt.NDArray[Any]
 
 
 def empty(n: int, kind: Any) -> Array:
-    """An array to be filled, on disk if it is long."""
+    """An uninitialised array, on disk if it is longer than HELD."""
     size = n * np.dtype(kind).itemsize
     if size <= HELD:
         return np.empty(n, kind)
@@ -28,13 +28,13 @@ def empty(n: int, kind: Any) -> Array:
 
 
 def _of_file(file: IO[bytes], kind: Any) -> Array:
-    """A file's content as an array; the file may be closed."""
+    """Map the content of a file as an array; the file may be closed afterwards."""
     array: Array = np.frombuffer(mmap.mmap(file.fileno(), 0), kind)
     return array
 
 
 def release(*arrays: Array | None) -> None:
-    """Let go of the memory that holds parts of mapped arrays; they are read from disk when they are next used."""
+    """Release the memory of mapped arrays; they are read from disk again when next used."""
     for array in arrays:
         base: Any = array
         while isinstance(base, np.ndarray):
@@ -45,9 +45,9 @@ def release(*arrays: Array | None) -> None:
 
 
 class GrowingArrays:
-    """Arrays that grow block by block; once they are longer than memory should hold, they grow on disk.
+    """Arrays that grow block by block; once longer than HELD in all, they grow on disk.
 
-    `folder`: where their files stay; by default they are nameless.
+    `folder`: where to keep their files; by default they are unnamed temporary files.
     """
 
     def __init__(self, folder: pathlib.Path | None = None) -> None:
@@ -57,7 +57,7 @@ class GrowingArrays:
         self._held = 0
 
     def add(self, **arrays: Array) -> None:
-        """Append to some of the arrays; each keeps the kind of its first part."""
+        """Append to some of the arrays; each keeps the dtype of its first part."""
         for name, array in arrays.items():
             self._parts.setdefault(name, []).append(array)
             self._held += array.nbytes
@@ -78,13 +78,13 @@ class GrowingArrays:
         self._parts, self._held = {}, 0
 
     def _open(self, name: str, mode: str) -> IO[bytes]:
-        """The file of an array, open while it grows."""
+        """Open the file of an array that grows."""
         if self._folder is None:
             return tempfile.TemporaryFile()
         return (self._folder / f"array-{name}.bin").open(mode)
 
     def written(self) -> dict[str, tuple[int, str]]:
-        """Write all to the folder. Returns bytes and kind of each array, with which `resume` goes on."""
+        """Write all to the folder and sync. Returns the bytes and dtype of each array, for `resume`."""
         self._write()
         for file, _ in self._files.values():
             file.flush()
@@ -92,7 +92,7 @@ class GrowingArrays:
         return {name: (file.tell(), kind.str) for name, (file, kind) in self._files.items()}
 
     def resume(self, arrays: dict[str, tuple[int, str]]) -> None:
-        """Go on with arrays that lie in the folder, as `written` told of them; what was added after that is lost."""
+        """Restore arrays from the folder, given what `written` returned; whatever was added later is dropped."""
         for name, (size, kind) in arrays.items():
             file = self._open(name, "r+b")
             self._files[name] = file, np.dtype(kind)
@@ -102,7 +102,7 @@ class GrowingArrays:
             file.seek(size)
 
     def take(self, name: str, kind: Any) -> Array:
-        """One of the arrays, which is given up."""
+        """Remove one of the arrays and return it."""
         if name not in self._files:
             parts = self._parts.pop(name, [])
             return np.concatenate(parts).astype(kind, copy=False) if parts else np.zeros(0, kind)

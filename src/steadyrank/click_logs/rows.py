@@ -1,6 +1,6 @@
-"""Rows to impressions, block by block in the order of the rows: times as numbers, lists and what of them was clicked.
+"""Convert rows to impressions, block by block in the order of the rows: times as numbers, lists and their clicks.
 
-Rows are one impression each, with its list, or one shown item each, several of them an impression.
+A row is either an impression with its list, or one shown item of an impression.
 """
 
 import math
@@ -17,30 +17,30 @@ from .cells import as_text, seconds, split_lists
 from .columns import Columns
 from .files import EXAMPLES, ROW, Block, Broken, Source, read_blocks
 
-TIME = "__time__"  # the column with times as numbers, NaN for those that cannot be read
+TIME = "__time__"  # the column with times as numbers, NaN for those that cannot be parsed
 _YES = ("1", "1.0", "true", "yes", "t", "y")
 _NO = ("0", "0.0", "false", "no", "f", "n", "")
 
 
 @dataclass
 class FlatLists:
-    """All lists of a block, one after the other."""
+    """All lists of a block, concatenated."""
 
-    item: pl.Series  # [place of a list]
-    row: Ints  # [place of a list] which list
-    place: Ints  # [place of a list] from 0
+    item: pl.Series  # [entry]
+    row: Ints  # [entry] number of its list
+    place: Ints  # [entry] its place, from 0
     size: Ints  # [list]
-    first: Ints  # [list]
+    first: Ints  # [list] number of its first entry
 
     @classmethod
     def of(cls, item: pl.Series, size: Ints) -> "FlatLists":
-        """Lists of these sizes."""
+        """Split concatenated items into lists of these sizes."""
         first = np.cumsum(size) - size
         row = np.repeat(np.arange(size.size), size)
         return cls(item, row, np.arange(row.size) - first[row], size, first)
 
     def examined(self, bits: Bools) -> Ints:
-        """How many places of each list were looked at: down to the last click, all without one."""
+        """How many places of each list were examined: down to the last click, or all without a click."""
         last: Ints = np.zeros(self.size.size, np.int64)
         np.maximum.at(last, self.row[bits], self.place[bits] + 1)
         return np.where(last > 0, last, self.size)
@@ -48,30 +48,30 @@ class FlatLists:
 
 @dataclass
 class BlockImpressions:
-    """Impressions of a block: their lists, from the top, how far they were looked at, and clicks."""
+    """Impressions of a block: concatenated lists from the top, how far they were examined, and clicks."""
 
-    item: pl.Series  # [place of a list]
-    bits: Bools  # [place of a list] whether it was clicked
-    size: Ints  # [impression] places looked at
-    shown: Ints  # [impression] places of its list
+    item: pl.Series  # [entry]
+    bits: Bools  # [entry] whether it was clicked
+    size: Ints  # [impression] places examined
+    shown: Ints  # [impression] length of its list
     row: Ints  # [impression] its first row
     last_row: Ints
     time: Floats | None
     client: pl.Series | None
     board: pl.Series | None
-    cohorts: dict[str, pl.Series] = field(default_factory=dict)  # by role: what clients have in common
+    cohorts: dict[str, pl.Series] = field(default_factory=dict)  # by role
     bought: Bools | None = None  # [impression] whether any of its rows has a value above 0
-    dated: bool | None = None  # whether times are dates; None before any could be read
+    dated: bool | None = None  # whether times are dates; None before any could be parsed
     n_broken: int = 0
     broken: list[Broken] = field(default_factory=list)
-    rest: pl.DataFrame | None = None  # rows of an impression that may go on in the next block
+    rest: pl.DataFrame | None = None  # rows of the last impression, which may continue in the next block
     top: Ints | None = None  # [impression] place of its first look, in rows of shown items with a position
     repeats: int = 0  # impressions that show an item twice
-    key: npt.NDArray[np.uint64] | None = None  # [impression] a hash of its name, in rows of shown items
-    rows: int = 0  # of the log that were read for it
+    key: npt.NDArray[np.uint64] | None = None  # [impression] hash of its id, in rows of shown items
+    rows: int = 0  # rows of the log in this block, broken ones included
 
     def looked_at(self) -> Bools:
-        """Which places of the lists were looked at."""
+        """Which entries of the lists were examined, bool[entry]."""
         first = np.cumsum(self.shown) - self.shown
         place = np.arange(self.bits.size) - np.repeat(first, self.shown)
         looked: Bools = place < np.repeat(self.size, self.shown)
@@ -79,11 +79,11 @@ class BlockImpressions:
 
 
 class ReadBefore(NamedTuple):
-    """What was read of a log before some of its files, as far as these depend on it."""
+    """The state after the files of a log read so far, on which reading the next files depends."""
 
     rows: int = 0
-    dated: bool | None = None  # whether times are dates; None before any could be read
-    rest: pl.DataFrame | None = None  # rows of an impression that may go on
+    dated: bool | None = None  # whether times are dates; None before any could be parsed
+    rest: pl.DataFrame | None = None  # rows of the last impression, which may continue
 
 
 NOTHING_READ = ReadBefore()
@@ -97,10 +97,11 @@ def impression_blocks(
     before: ReadBefore = NOTHING_READ,
     last: bool = True,
 ) -> Iterator[BlockImpressions]:
-    """Impressions with their whole lists. `progress` is called with the number of rows read so far.
+    """Iterate over blocks of impressions with their whole lists.
 
-    `together`: rows of an impression may stand apart; all are read into memory, and each impression is where its
-    first row stands. `before`: what was read of the log `before` these files, of which the `last` is the log's.
+    `progress` is called with the number of rows read so far. `together`: the rows of an impression may not be
+    contiguous; all rows are read into memory, and each impression takes the position of its first row. `before`: the
+    state after earlier files of the log. `last`: whether the log ends with these files.
     """
     blocks = _named_blocks(logs, columns, progress, before.rows)
     if together:
@@ -132,7 +133,7 @@ def impression_blocks(
 def _named_blocks(
     logs: Sequence[Source], columns: Columns, progress: Callable[[int], None] | None, rows: int
 ) -> Iterator[Block]:
-    """The rows, from number `rows` on, with null in place of names that are infinite, which JSON cannot hold."""
+    """The rows, numbered from `rows`; infinite names become null, since JSON cannot represent them."""
     roles = {columns.item, columns.client, columns.board} - {None}
     for frame, broken in read_blocks(logs, columns.used(), start=rows):
         rows += frame.height + len(broken)
@@ -143,16 +144,16 @@ def _named_blocks(
 
 
 def _sorted(blocks: list[Block], columns: Columns) -> Block:
-    """All blocks as one, the rows of each impression next to each other."""
+    """All blocks as one, with the rows of each impression contiguous."""
     frame = pl.concat([block.frame for block in blocks], how="vertical_relaxed")
     first = pl.col(ROW).min().over(columns.key())
     return Block(frame.sort(first, maintain_order=True), [one for block in blocks for one in block.broken])
 
 
 def _timed(frame: pl.DataFrame, columns: Columns, before: bool | None) -> tuple[pl.DataFrame, bool | None]:
-    """The rows with the column TIME, and whether times are dates, which all blocks must have alike.
+    """Add the column TIME. Returns the rows and whether times are dates, which must be the same in all blocks.
 
-    `before`: whether those of the blocks before are; None where none can be read.
+    `before`: whether those of earlier blocks are; None if none could be parsed.
     """
     if columns.time is None:
         return frame, None
@@ -166,9 +167,9 @@ def _timed(frame: pl.DataFrame, columns: Columns, before: bool | None) -> tuple[
 
 
 def _of_lists(frame: pl.DataFrame, columns: Columns) -> BlockImpressions:
-    """Impressions of rows that are one each.
+    """Impressions from rows of one impression each.
 
-    Without a click all of a list was looked at, else all down to the last click.
+    Lists are taken as examined down to the last click, or wholly without a click.
     """
     lists, clicked = split_lists(frame[columns.items or ""], columns.separator), frame[columns.clicked or ""]
     if columns.clicked_is in ("bits", "items"):
@@ -206,7 +207,7 @@ def _of_lists(frame: pl.DataFrame, columns: Columns) -> BlockImpressions:
 
 
 def _else(why: pl.Series, wrong: Bools, reason: str) -> pl.Series:
-    """What is wrong with each row, with one more thing that may be."""
+    """Add a reason for rows that are wrong and have none yet."""
     return pl.select(pl.coalesce(why, pl.when(pl.Series(wrong)).then(pl.lit(reason)))).to_series()
 
 
@@ -223,13 +224,13 @@ def _wrong_list(lists: pl.Series) -> pl.Series:
 
 
 def _repeats_in_lists(lists: pl.Series, good: Bools) -> int:
-    """How many lists show an item twice: each place of it is a look of its own."""
+    """The number of lists that show an item twice; each of its places is a separate look."""
     frame = lists.filter(pl.Series(good)).alias("list").to_frame()
     return int(frame.select((pl.col("list").list.n_unique() < pl.col("list").list.len()).sum()).item())
 
 
 def _by_position(clicked: pl.Series, shown: FlatLists, columns: Columns) -> tuple[Bools, Bools]:
-    """Bits of the places shown, and lists whose click cannot be: a position that is no number or not of the list."""
+    """Bits of the entries, and which lists have an invalid click: a position that is no number or beyond the list."""
     text = clicked.cast(pl.String).str.strip_chars()
     number = text.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
     none = text.str.to_lowercase().fill_null("").is_in(["", "nan"]).to_numpy()
@@ -253,7 +254,7 @@ def _by_item(clicked: pl.Series, shown: FlatLists, columns: Columns) -> tuple[Bo
 
 
 def _first_of_each(named: Bools, shown: FlatLists) -> Bools:
-    """Of the places of each list that hold what was clicked, the first: an item shown twice was clicked once."""
+    """The first entry of each list that holds the clicked item: an item shown twice was clicked once."""
     at = np.flatnonzero(named)
     row = shown.row[at]
     bits: Bools = np.zeros(named.size, np.bool_)
@@ -298,10 +299,10 @@ _CLICKS = {"position": _by_position, "item": _by_item, "bits": _by_bits, "items"
 def _of_items(
     frame: pl.DataFrame, columns: Columns, carry: pl.DataFrame | None, last: bool = False
 ) -> BlockImpressions:
-    """Impressions of rows that are one a shown item, those of an impression next to each other.
+    """Impressions from rows of one shown item each; the rows of an impression must be contiguous.
 
-    The rows of the last impression wait for the next block, unless this is the `last`. Rows come from the top of the
-    list unless there is a column for positions.
+    The rows of the last impression are carried over to the next block, unless this is the `last`. Rows are in list
+    order unless there is a column for positions.
     """
     if carry is not None and carry.height:
         frame = pl.concat([carry, frame], how="vertical_relaxed") if frame.height else carry
@@ -344,7 +345,7 @@ def _of_items(
 
 
 def _with_turns(facts: pl.DataFrame, columns: Columns) -> pl.DataFrame:
-    """The rows with the number of their impression in turn, and whether each tells of a look told of before.
+    """Add to the rows the sequence number of their impression, and whether each repeats an earlier row's look.
 
     Rows of an impression with the same item at the same place (or without places) are one look, clicked if any is.
     """
@@ -360,7 +361,7 @@ def _with_turns(facts: pl.DataFrame, columns: Columns) -> pl.DataFrame:
 
 
 def _repeats_in_rows(facts: pl.DataFrame, columns: Columns) -> int:
-    """How many impressions show an item twice."""
+    """The number of impressions that show an item twice."""
     if columns.impression is None:
         return 0
     looks = facts.filter(pl.col("__why__").is_null()).select("__turn__", columns.item or "")
@@ -368,8 +369,8 @@ def _repeats_in_rows(facts: pl.DataFrame, columns: Columns) -> int:
 
 
 def _item_facts(frame: pl.DataFrame, columns: Columns) -> pl.DataFrame:
-    """The rows with what is wrong with each, whether it was clicked, and its place."""
-    word = pl.lit(_YES[0])  # an event is a click on what it is of
+    """Add to the rows the reason why one cannot be used, whether it was clicked, and its place."""
+    word = pl.lit(_YES[0])  # an event is a click on its item
     if columns.clicked is not None:
         word = pl.col(columns.clicked).cast(pl.String).str.strip_chars().str.to_lowercase().fill_null("")
     place = pl.lit(0.0) if columns.position is None else pl.col(columns.position).cast(pl.Float64, strict=False)
@@ -400,7 +401,7 @@ _NO_VALUE = "the value is no number"
 
 
 def _values(frame: pl.DataFrame, columns: Columns) -> pl.Series:
-    """What came of each row, 0 where nothing is told, null where it is no number."""
+    """The value of each row: 0 if none is given, null if it is not a number."""
     values = frame[columns.value or ""]
     if values.dtype == pl.String:
         values = values.replace("", None)
@@ -408,7 +409,7 @@ def _values(frame: pl.DataFrame, columns: Columns) -> pl.Series:
 
 
 def _extras(frame: pl.DataFrame, columns: Columns) -> dict[str, Any]:
-    """When, who and where: fields of `BlockImpressions` from the first rows of impressions."""
+    """Fields of `BlockImpressions` for time, client, board and cohorts, from the first rows of impressions."""
     return {
         "time": None if columns.time is None else frame[TIME].to_numpy(),
         "client": None if columns.client is None else frame[columns.client],
@@ -418,7 +419,7 @@ def _extras(frame: pl.DataFrame, columns: Columns) -> dict[str, Any]:
 
 
 def _examples(frame: pl.DataFrame, why: pl.Series) -> list[Broken]:
-    """The first rows that cannot be used; `why`: what is wrong with each row, null where nothing is."""
+    """The first rows that cannot be used; `why`: the reason for each row, null if it can be used."""
     chosen = frame.with_columns(why.alias("__why__")).filter(pl.col("__why__").is_not_null()).head(EXAMPLES)
     return [
         Broken(row[ROW], row["__why__"], str({k: v for k, v in row.items() if not k.startswith("__")})[:160])

@@ -1,1 +1,1 @@
-"""Schemas of other systems, one module each: whether a row looks like it, and how a row is taken."""
+"""Schemas of other systems, one module each: `fits` detects whether a row has it, `take` reads a row."""

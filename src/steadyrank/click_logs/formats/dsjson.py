@@ -1,4 +1,4 @@
-"""dsjson, the log of Vowpal Wabbit's decision service: actions with their chances, and the cost of the one taken."""
+"""dsjson, the log of Vowpal Wabbit's decision service: actions with probabilities, and the cost of the chosen one."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def fits(row: dict[str, Any]) -> bool:
 
 
 def take(row: dict[str, Any], number: int, joiner: EventJoiner) -> None:
-    """Take a decision. Of one action only the first was shown; with slots the first of each."""
+    """Add a decision. Only the first action was shown; with slots, the first of each slot."""
     actions = (row.get("c") or {}).get("_multi") or []
     time, key = first_of(row, "Timestamp", "timestamp"), first_of(row, "EventId", "eventId") or number
 

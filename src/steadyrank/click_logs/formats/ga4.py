@@ -1,4 +1,4 @@
-"""Exports of Google Analytics 4: `view_item_list` shows a list, `select_item` is a click in one."""
+"""Exports of Google Analytics 4: `view_item_list` is a list shown, `select_item` a click in one."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def fits(row: dict[str, Any]) -> bool:
 
 
 def take(row: dict[str, Any], row_number: int, joiner: EventJoiner) -> None:
-    """Take an event. `items[].index` counts from 0 or from 1; a click is in the user's last list with that item."""
+    """Add an event. `items[].index` counts from 0 or 1; a click belongs to the user's last list with that item."""
     kind = first_of(row, "event_name")
     items = opened(row.get("items")) or []
     items = [one for one in items if isinstance(one, dict)]

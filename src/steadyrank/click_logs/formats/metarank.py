@@ -1,4 +1,4 @@
-"""Events of Metarank: `ranking` shows a list, `interaction` of type click is a click in one."""
+"""Events of Metarank: `ranking` is a list shown, `interaction` of type click a click in one."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def fits(row: dict[str, Any]) -> bool:
 
 
 def take(row: dict[str, Any], number: int, joiner: EventJoiner) -> None:
-    """Take an event; those that describe items and users are none of lists."""
+    """Add an event; those that describe items and users are only counted."""
     kind = row.get("event")
     if kind == "ranking":
         items = [first_of(one, "id") if isinstance(one, dict) else one for one in opened(row.get("items")) or []]

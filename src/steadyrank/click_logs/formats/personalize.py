@@ -22,7 +22,7 @@ def fits(row: dict[str, Any]) -> bool:
 
 
 def take(row: dict[str, Any], number: int, joiner: EventJoiner) -> None:
-    """Take an interaction, or all of a request. One that is no click shows its list and clicks nothing."""
+    """Add an interaction, or all of a request. One that is not a click adds its list without a click."""
     events = opened(first_of(row, "eventList"))
     if isinstance(events, list):
         outer = {name: value for name, value in row.items() if name.lower() != "eventlist"}

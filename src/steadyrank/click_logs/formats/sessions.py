@@ -1,4 +1,4 @@
-"""Nested JSON: sessions that hold lists, lists that hold items with their clicks, however deep."""
+"""Nested JSON of any depth: sessions with lists, lists with items and their clicks."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,14 +15,14 @@ _WHAT = ("clicked", "clicks", "clicked_item", "clickedItem", "clicked_items", "c
 
 
 def fits(row: dict[str, Any]) -> bool:
-    """Whether a list that was shown is somewhere in a row, inside of another or of objects."""
+    """Whether a row contains a list that was shown, at any depth."""
     return any(isinstance(value, list) and value and isinstance(value[0], dict) for value in row.values()) and any(
         True for _ in _lists(row, {})
     )
 
 
 def take(row: dict[str, Any], number: int, joiner: EventJoiner) -> None:
-    """Take all lists of a row."""
+    """Add all lists of a row."""
     before = len(joiner.lists)
     for items, clicked, context in _lists(row, {}):
         key = (number, len(joiner.lists))
@@ -38,12 +38,12 @@ def take(row: dict[str, Any], number: int, joiner: EventJoiner) -> None:
 
 
 def _lists(row: dict[str, Any], context: dict[str, Any]) -> Iterator[tuple[list[Any], list[Any], dict[str, Any]]]:
-    """Lists from the top, what of each was clicked, and all that stands around it."""
+    """Each list from the top, its clicked items, and the scalar fields of all enclosing objects."""
     row = {name: opened(value) for name, value in row.items()}
     context = {**context, **{name: value for name, value in row.items() if not isinstance(value, (list, dict))}}
     shown = first_of(row, *_LIST)
     if isinstance(shown, list) and shown:
-        item = shown[0] if isinstance(shown[0], dict) else {}  # unless it holds a list itself: then it is none
+        item = shown[0] if isinstance(shown[0], dict) else {}  # no item if it holds a list itself
         if first_of(item, *_ITEM) is not None and not isinstance(first_of(item, *_LIST), list):
             items = [first_of(one, *_ITEM) for one in shown]
             flags = [str(first_of(one, *_CLICKED)).lower() in ("1", "1.0", "true", "yes") for one in shown]
@@ -61,7 +61,7 @@ def _lists(row: dict[str, Any], context: dict[str, Any]) -> Iterator[tuple[list[
 
 
 def _named(row: dict[str, Any], items: list[Any]) -> list[Any]:
-    """What a field beside the list says was clicked: items, or places from 1."""
+    """The clicked items that a field beside the list names, by item or by place from 1."""
     what = first_of(row, *_WHAT)
     clicked = what if isinstance(what, list) else [] if what is None else [what]
     names = set(map(str, items))

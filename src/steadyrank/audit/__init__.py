@@ -1,4 +1,4 @@
-"""Click logs that exist already: when behaviour changed, on which items, how surely, and the ranking without it."""
+"""Audit existing click logs: when click behaviour changed, on which items, how surely, and the ranking without it."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def audit(log: Any, **options: Any) -> "Audit":
-    """Audit click logs: `log` is a path, a polars frame, or a list of them; options as in `pipeline.run`."""
+    """Audit click logs: `log` is a path, a data frame, or a list of them; options as in `pipeline.run`."""
     _need_polars()
     from .pipeline import run
 

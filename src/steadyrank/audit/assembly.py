@@ -1,4 +1,4 @@
-"""From what was found on each board, in numbers, to what is told of a log: in its own names, rows and times."""
+"""Assemble the findings of all boards into an `Audit`: numbers become the names, rows and times of the log."""
 
 import datetime
 from collections.abc import Sequence
@@ -15,18 +15,18 @@ from .over_time import ticks, told_time
 from .results import Attack, Audit, BoardAudit, Change, Interval, text_of
 from .sentences import summary
 
-MOST_ITEMS = 1_000  # in JSON, those whose rate differs most
-FIRST = 50  # of each ranking, in JSON whatever their rate does
+MOST_ITEMS = 1_000  # items in JSON: those whose rate differs most
+FIRST = 50  # first items of each ranking that are in JSON in any case
 MOST_CLIENTS = 1_000
 TICKS = 6  # of the time line
 SPREAD = 1.96  # standard errors of a place's attention: 95 %
-OVERLAP = 0.5  # of the shorter of two intervals on different boards that are one attack
+OVERLAP = 0.5  # intervals on different boards are one attack if they share this much of the shorter one
 
 
 def assembled(
     log: ClickLog, parts: list[BoardLog], findings: list[Finding], everywhere: OddClients, notes: list[str]
 ) -> Audit:
-    """All that is told of a log. `everywhere`: clients that stand out on all boards together."""
+    """The audit of a log. `everywhere`: clients that stand out over all boards together."""
     boards, flagged = [], []
     for part, finding in zip(parts, findings, strict=True):
         boards.append(_board(log, part, finding))
@@ -57,12 +57,12 @@ def assembled(
 
 
 def _new(log: ClickLog, part: BoardLog | None = None) -> int:
-    """How many impressions have a row: those of earlier audits have none."""
+    """The number of new impressions; those of earlier audits have row numbers below 0."""
     return int(np.count_nonzero((log.row if part is None else part.of(log.row, slice(None))) >= 0))
 
 
 def _flags(log: ClickLog, part: BoardLog, finding: Finding) -> list[pl.DataFrame]:
-    """The rows of suspect impressions; those that only their client makes suspect belong to no interval."""
+    """The rows of suspect impressions; those that are suspect only by their client have no interval (null)."""
     board = pl.lit(text_of(log.boards[part.board]), pl.String).alias("board")
     left = np.ones(finding.impressions, np.bool_)
     tables = []
@@ -79,7 +79,7 @@ def _flags(log: ClickLog, part: BoardLog, finding: Finding) -> list[pl.DataFrame
 
 
 def _clients(groups: Sequence[list[SuspectClient]], several: bool) -> list[SuspectClient]:
-    """Each client once, by what is clearest of it."""
+    """Each client once, with its highest score."""
     best: dict[Any, SuspectClient] = {}
     for group in groups:
         for one in group:
@@ -91,7 +91,7 @@ def _clients(groups: Sequence[list[SuspectClient]], several: bool) -> list[Suspe
 
 
 def _attacks(intervals: list[Interval]) -> list[Attack]:
-    """Intervals that lie at the same time on different boards are one attack."""
+    """Group intervals on different boards that overlap in time into attacks."""
     groups: list[list[int]] = []
     for i, part in enumerate(intervals):
         for group in groups:
@@ -171,7 +171,7 @@ def _board(log: ClickLog, part: BoardLog, finding: Finding) -> BoardAudit:
 
 
 def _outcomes(log: ClickLog, part: BoardLog, finding: Finding, names: list[Any]) -> dict[str, Any] | None:
-    """What came of clicks, in names and times."""
+    """Outcomes of clicks, with names and times."""
     seen = finding.outcomes
     if seen is None:
         return None
@@ -233,7 +233,7 @@ def _time(log: ClickLog, part: BoardLog, i: int) -> Any:
 
 
 def _ticks(log: ClickLog, part: BoardLog) -> list[tuple[float, str]]:
-    """Dates along the time line, at places that lie evenly among impressions."""
+    """Labels of the time line, evenly spaced by impressions."""
     n = part.impressions.n
     if log.time is None or n < 2:
         return []
@@ -242,7 +242,7 @@ def _ticks(log: ClickLog, part: BoardLog) -> list[tuple[float, str]]:
 
 
 def _corrected(finding: Finding) -> list[int]:
-    """Items by the rate that they would have at the first place, best first, as far as it is known."""
+    """Items by their estimated rate at the first place, best first; those without an estimate are left out."""
     if finding.by_place.source == "none":
         return []
     rate = finding.by_place.rate
@@ -252,7 +252,7 @@ def _corrected(finding: Finding) -> list[int]:
 
 
 def _attention(finding: Finding) -> list[dict[str, Any]]:
-    """Each place that was looked at, from the top."""
+    """The attention of each place that was looked at, from the top, with a 95 % interval."""
     fit = finding.by_place
     places = []
     for p in np.flatnonzero(fit.looks).tolist():
@@ -273,7 +273,7 @@ def _attention(finding: Finding) -> list[dict[str, Any]]:
 
 
 def _items(names: list[Any], ranks: list[dict[int, int]], finding: Finding) -> list[dict[str, Any]]:
-    """Items whose rate differs most without the suspect part, all of them if they are few; and first ones."""
+    """The MOST_ITEMS items whose rate differs most without the suspect part, and the FIRST items of each ranking."""
     gap = np.abs(finding.rate - finding.clean_rate)[finding.ranking]
     most = finding.ranking[np.argsort(-gap, kind="stable")][:MOST_ITEMS].tolist()
     heads = (finding.ranking[:FIRST].tolist(), finding.clean_ranking[:FIRST].tolist(), _corrected(finding)[:FIRST])

@@ -1,4 +1,4 @@
-"""The log without what is suspect, as a Parquet file with a weight a row."""
+"""Write the log without its suspect impressions, as a Parquet file with a weight per row."""
 
 import pathlib
 import tempfile
@@ -16,11 +16,11 @@ from ..core.files import replacing
 from .detect.findings import Finding
 from .results import CleanLog
 
-AT_EDGE = 0.5  # weight of an impression right outside of an interval, whose edge may lie further out
+AT_EDGE = 0.5  # weight of an impression just outside an interval, whose true edge may lie further out
 
 
 def check_clean(path: pathlib.Path, logs: Sequence[Source]) -> None:
-    """Refuse a file that cannot be Parquet, or that is one of the logs."""
+    """Raise ValueError for a path that does not end in .parquet, is a folder, or is one of the logs."""
     if path.suffix.lower() not in (".parquet", ".pq"):
         raise ValueError(f"--clean {path} must end in .parquet: that is what is written")
     if path.is_dir():
@@ -30,16 +30,16 @@ def check_clean(path: pathlib.Path, logs: Sequence[Source]) -> None:
 
 
 def weights(parts: Sequence[BoardLog], findings: Sequence[Finding], log: ClickLog) -> Floats:
-    """The weight of the impression that begins with each row, float64[rows]; 0 for what is suspect or no impression.
+    """The weight of the impression that begins at each row, float64[rows]; 0 if it is suspect or none begins there.
 
-    A client that is odd, though not enough to be named, has the share of honest ones among those as odd or odder.
-    Outside of an interval, weights rise from AT_EDGE to 1 over the range in which its edge lies.
+    For a client that is odd but not named, the weight is the share of honest clients among those at least as odd.
+    Outside an interval, weights rise from AT_EDGE to 1 over the confidence interval of its edge.
     """
     weight: Floats = np.zeros(log.rows)
     for part, finding in zip(parts, findings, strict=True):
         mine: Floats = np.ones(finding.impressions)
         if part.client is not None and finding.honest.size:
-            mine = np.append(finding.honest, 1.0)[part.client]  # the last is nobody's, -1
+            mine = np.append(finding.honest, 1.0)[part.client]  # the last is for unknown clients, -1
         for one in finding.intervals:
             before, after = one.start - one.starts[0], one.ends[1] - one.end
             mine[one.starts[0] : one.start] *= _rising(before)[::-1]
@@ -48,21 +48,21 @@ def weights(parts: Sequence[BoardLog], findings: Sequence[Finding], log: ClickLo
             mine[one.start : one.end] = 0.0
         mine[finding.odd] = 0.0
         row = part.of(log.row, slice(None))
-        weight[row[row >= 0]] = mine[row >= 0]  # those of earlier audits have no row
+        weight[row[row >= 0]] = mine[row >= 0]  # impressions of earlier audits have rows below 0
     return weight
 
 
 def _rising(n: int) -> Floats:
-    """Weights of n impressions, away from an edge."""
+    """Weights of n impressions in order of distance from an edge."""
     rising: Floats = AT_EDGE + (1.0 - AT_EDGE) * np.arange(n) / max(n, 1)
     return rising
 
 
 def write_clean(path: pathlib.Path, log: ClickLog, weight: Floats) -> CleanLog:
-    """Read the log again and write what has a weight, in the order of its rows. O(a block) memory.
+    """Read the log again and write the impressions with a weight above 0, in the order of their rows.
 
-    One row an impression, its clicks a bit a place; where lists begin below the top of the page, which a list cannot
-    say, one row a shown item. Names are of the kind that the log's first rows have.
+    One row per impression, clicks as one bit per place; or one row per shown item if any list starts below the top of
+    the page, which a list cannot express. Names have the type of the log's first rows. Memory: O(block).
     """
     placed = log.impressions.top is not None and bool(log.impressions.top.any())
     named = {"item": log.items, "client": log.clients, "board": log.boards}
@@ -84,7 +84,7 @@ def write_clean(path: pathlib.Path, log: ClickLog, weight: Floats) -> CleanLog:
 
 
 def _rows(block: BlockImpressions, log: ClickLog, weight: Floats, placed: bool) -> pl.DataFrame:
-    """The rows to write of a block."""
+    """The rows to write for a block."""
     about = {"row" if not placed else "impression": pl.Series(block.row, dtype=pl.Int64)}
     if block.time is not None:
         about["time"] = _times(block.time, log.dated)

@@ -1,4 +1,4 @@
-"""What clients have in common (user agent, network, referrer): shares over time, and who together stands out."""
+"""Audit cohorts of clients (by user agent, network, referrer): shares over time, and cohorts that stand out."""
 
 import functools
 from dataclasses import asdict, dataclass, replace
@@ -13,27 +13,30 @@ from .detect.stretches import Recall, anew
 from .over_time import over_time
 from .results import Audit
 
-DRAWN = 4  # values, those with most impressions, whose shares are told over time; all others are one
+DRAWN = 4  # most frequent values whose shares over time are reported; the others are combined
 
 
 @dataclass(frozen=True)
 class CohortsAudit:
-    """What a log shows of one thing that clients have in common."""
+    """The audit of one kind of cohorts."""
 
-    judged: int  # cohorts with clients enough
+    judged: int  # cohorts with enough clients
     named: list[SuspectCohort]
-    shares: dict[str, Any]  # impressions along time, by the most frequent values: `over_time`
-    note: str = ""  # why nobody is judged
+    shares: dict[str, Any]  # impressions over time, by the most frequent values: `over_time`
+    note: str = ""  # why no cohort is judged
 
     def as_dict(self) -> dict[str, Any]:
-        """For machines."""
+        """As a dictionary, for JSON."""
         return asdict(self)
 
 
 def cohorts_told(
     log: ClickLog, shown: Impressions, items: list[Any], suspect: Bools, recall: Recall = anew
 ) -> dict[str, CohortsAudit]:
-    """By role, such as network. `shown`: impressions of all boards as one; `suspect`: bool[n], suspect anyway."""
+    """Audit all cohorts; returns results by role, such as network.
+
+    `shown`: impressions of all boards as one; `suspect`: bool[n], suspect for other reasons.
+    """
     by_role = {}
     for role, (values, of) in log.cohorts.items():
         judged, named = 0, list[SuspectCohort]()
@@ -47,7 +50,7 @@ def cohorts_told(
 
 
 def with_cohorts(audit: Audit, cohorts: dict[str, CohortsAudit]) -> Audit:
-    """An audit that tells of them, in its summary too."""
+    """Add cohorts to an audit and to its summary."""
     named = [f"{role.replace('_', ' ')} {one.named[0].value}" for role, one in cohorts.items() if one.named]
     more = sum(len(one.named) for one in cohorts.values()) - len(named)
     others = f" and {more:,} more" if more else ""

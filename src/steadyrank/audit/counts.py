@@ -1,4 +1,4 @@
-"""An audit of events without lists (who, what, when): shares of items over time, who moved them, and clean counts."""
+"""Audit events without lists (client, item, time): shares of items over time, who moved them, and clean counts."""
 
 import contextlib
 import json
@@ -29,14 +29,14 @@ from .over_time import over_time, ticks, told_time
 from .sentences import percent, place_in_time
 from .visitors import visitors_told
 
-RECENT = 7.0  # days of a trending list
+RECENT = 7.0  # days that the trending list covers
 SPREAD = 1.96  # standard errors: 95 %
-RISING = 10.0  # clean recent events of an item before it may be trending
+RISING = 10.0  # least clean recent events of a trending item
 FIRST = 1_000  # items in JSON
 LISTED = 1_000  # senders in JSON
 POINTS = 120  # of the time line
 TICKS = 6
-SHARED = 10  # items whose shares are told along time
+SHARED = 10  # items whose shares over time are reported
 LIMITS = (
     "Senders who act as others do, each rarely, cannot be told from others.",
     "A rise that the regular senders show is called honest: accounts that were taken over look like their owners.",
@@ -48,35 +48,35 @@ LIMITS = (
 
 @dataclass(frozen=True)
 class CountsInterval:
-    """Events in which shares of items moved, `start_row` to before `end_row` if rows are in order of time."""
+    """A stretch in which shares of items moved: rows `start_row` to before `end_row` if rows are in order of time."""
 
     start_row: int
     end_row: int
     start_time: Any
     end_time: Any
     events: int
-    # suspect; or not: people, if regular senders show it; fades, as news does; client, one alone made it; chance
+    # suspect; or harmless: people (regular senders show it too), fades (as news does), client (one made it), chance
     kind: str
     certainty: float  # that shares moved, from 0 to 1
-    items: list[dict[str, Any]]  # that gained or lost by it, the most first
-    regular: float | None  # what regular senders show of it, 1 for all that they would of a common rise
-    busiest: Any = None  # the sender with most events on what rose, if senders are known
+    items: list[dict[str, Any]]  # that gained or lost, the largest change first
+    regular: float | None  # the rise among regular senders, 1 for as much as in a rise common to all
+    busiest: Any = None  # the sender with most events on items that rose, if senders are known
 
 
 @dataclass(frozen=True)
 class SuspectSender:
-    """A sender whose events are left out."""
+    """A sender whose events are removed from the clean counts."""
 
     client: Any
     events: int
     item: Any  # that it came for
-    why: str  # alike: with others, for one item and nothing else; time: in a suspect interval, for what rose in it
+    why: str  # alike: one of many with this item only; time: only in a suspect interval, for an item that rose in it
     certainty: float
 
 
 @dataclass(frozen=True)
 class CountsAudit:
-    """What a log of events shows."""
+    """The audit of a log of events."""
 
     files: list[str]
     columns: dict[str, str]
@@ -84,28 +84,28 @@ class CountsAudit:
     events: int
     broken: int
     examples: list[tuple[int, str, str]]
-    suspect_share: tuple[float, float]  # of events, at least and at most (95 %)
+    suspect_share: tuple[float, float]  # of events: 95 % interval
     intervals: list[CountsInterval]  # suspect ones
-    changes: list[CountsInterval]  # that need no false events
+    changes: list[CountsInterval]  # those with a harmless explanation
     clients: list[SuspectSender]
     n_clients: int
     clean_counts: pl.DataFrame  # item, count, clean_count, low, high (95 %), rank, clean_rank
-    trending: pl.DataFrame  # the clean one: item, recent, growth (95 % at least), rank with everything
+    trending: pl.DataFrame  # without suspect events: item, recent, growth (lower 95 % bound), rank among all events
     recent_days: float
     flagged: pl.DataFrame  # rows of suspect events
-    points: list[list[float]] = field(default_factory=list)  # along time: share of its width, events, suspect ones
+    points: list[list[float]] = field(default_factory=list)  # over time: position from 0 to 1, events, suspect events
     ticks: list[tuple[float, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     summary: str = ""
-    visitors: dict[str, Any] | None = None  # who came, where user agents are known
-    shares: dict[str, Any] = field(default_factory=dict)  # events along time, by the items with most: `over_time`
-    kept: Any = None  # of `keep`: what an interrupted run would go on from, to be removed
+    visitors: dict[str, Any] | None = None  # by kind, if user agents are known
+    shares: dict[str, Any] = field(default_factory=dict)  # events over time, by the most frequent items: `over_time`
+    kept: Any = None  # checkpoints of `keep`, for the caller to remove
 
     def __repr__(self) -> str:
         return f"<CountsAudit of {self.events:,} events: {self.summary[:500]}>"
 
     def as_dict(self) -> dict[str, Any]:
-        """For machines."""
+        """As a dictionary, for JSON."""
         return {
             "summary": self.summary,
             "suspect_share": self.suspect_share,
@@ -129,7 +129,7 @@ class CountsAudit:
         }
 
     def to_json(self) -> str:
-        """`as_dict` as text."""
+        """`as_dict` as JSON text."""
         return json.dumps(self.as_dict(), allow_nan=False, default=str)
 
     def write_parquet(self, folder: pathlib.Path) -> list[pathlib.Path]:
@@ -156,10 +156,10 @@ def run(
 ) -> CountsAudit:
     """Audit events without lists, such as downloads, votes or plays: files or data frames, as `audit` takes them.
 
-    `columns`: `item` (what), `time` (when) and `client` (who, if it is known), as far as they are not to be guessed,
-    and `user_agent`, by which declared crawlers and AI agents are set apart first.
-    `recent`: days of the trending list. `keep`: as in `audit`, of what is read. The other options are those of
-    `audit`. O(events log events) and a pass of the search for changes over at most 2,048 parts of the log.
+    `columns`: `item`, `time` and `client` (if known), unless they are to be guessed, and `user_agent`, by which
+    declared crawlers and AI agents are removed first. `recent`: days that the trending list covers. `keep`: as in
+    `audit`, for what is read. The other options are those of `audit`. Cost: O(events log events), and a change point
+    search over at most 2,048 parts of the log.
     """
     logs = sources_of(log)
     if columns.get("user_agent"):
@@ -187,17 +187,17 @@ def run(
 
 @dataclass(frozen=True)
 class _Estimate:
-    """How many events of an item in a suspect interval were true, as far as that is known."""
+    """The estimated number of genuine events of an item in a suspect interval."""
 
     item: int
     events: float
-    false: float  # how many were not
-    usual: int  # events of it that say what is usual
-    size: int  # events of the interval
+    false: float  # estimated false events of the item
+    usual: int  # events of the item outside suspect intervals, from which this is estimated
+    size: int  # events of all items in the interval
 
 
 class _Counts:
-    """A log of events while it is audited."""
+    """The audit of a log of events, step by step."""
 
     def __init__(self, log: ClickLog) -> None:
         assert log.time is not None
@@ -206,7 +206,7 @@ class _Counts:
         self.k = len(log.items)
         self.unit = time_unit(log) or 1.0
         self.shares = SharesOverTime(self.item, self.k, self.client, self.time)
-        self.visit: Bools = np.ones(self.n, np.bool_)  # which events begin a visit, as far as senders are known
+        self.visit: Bools = np.ones(self.n, np.bool_)  # which events begin a visit; all if senders are unknown
         if self.client is not None:
             self.visit = visits_of(self.item, self.client, self.time, self.unit)
 
@@ -252,7 +252,7 @@ class _Counts:
         return alike(self.item[visit], self.client[visit], self.k, len(self.log.clients))
 
     def _senders(self, groups: list[AlikeSenders], suspect: list[MovedStretch]) -> list[SuspectSender]:
-        """Senders who act alike, and those who come in a suspect interval alone, again and again, for what rose."""
+        """Senders who act alike, and those who only came in a suspect interval, repeatedly, for an item that rose."""
         if self.client is None:
             return []
         events = np.bincount(self.client[self.client >= 0], minlength=len(self.log.clients))
@@ -274,10 +274,10 @@ class _Counts:
         return sorted(named.values(), key=lambda sender: -sender.events)
 
     def _weights(self, suspect: list[MovedStretch], senders: list[SuspectSender]) -> tuple[Floats, list[_Estimate]]:
-        """The chance that each event is true, and what was estimated for it.
+        """Return the probability that each event is genuine, and the estimates behind it.
 
-        Those of senders named are not. In a suspect interval an item that rose is worth as many events as it
-        usually has beside the others.
+        It is 0 for events of named senders. In a suspect interval, events of an item that rose are weighted so that
+        they add up to the item's usual number relative to the other items.
         """
         weight: Floats = np.ones(self.n)
         if senders and self.client is not None:
@@ -320,21 +320,23 @@ class _Counts:
         return frame.with_columns(ranks).sort("clean_rank")
 
     def _variances(self, estimated: list[_Estimate]) -> Floats:
-        """Of each item's clean count, as far as it is estimated."""
+        """The variance of each item's clean count from estimates in suspect intervals."""
         error = np.zeros(self.k)
         for one in estimated:
             error[one.item] += one.events * self._dispersion(one.size) + one.events**2 / (one.usual + 1.0)
-            error[one.item] += 2.0 * (one.false * self.shares.units.span / one.size) ** 2 / 12.0  # edges, in a part
+            error[one.item] += (
+                2.0 * (one.false * self.shares.units.span / one.size) ** 2 / 12.0
+            )  # edges: uniform within a part
         return error
 
     def _suspect_share(self, weight: Floats, estimated: list[_Estimate]) -> tuple[float, float]:
-        """The share of events that are false, at least and at most; the estimates are taken to err independently."""
+        """The 95 % interval of the share of false events; errors of the estimates are taken as independent."""
         false, named = float((1.0 - weight).sum()), float(np.count_nonzero(weight == 0.0))
         wide = SPREAD * math.sqrt(float(self._variances(estimated).sum()))
         return max(false - wide, named, 0.0) / self.n, min(false + wide, float(self.n)) / self.n
 
     def _dispersion(self, size: int) -> float:
-        """How much more counts of items in stretches of so many events vary than independent events' would."""
+        """Overdispersion of item counts in stretches of `size` events, against independent events; at least 1."""
         table = self.shares.table
         parts = max(1, size // self.shares.units.span)
         n = table.shape[0] // parts
@@ -346,7 +348,7 @@ class _Counts:
         return max(1.0, float(ratio[: max(1, 9 * ratio.size // 10)].mean()) * n / (n - 1))
 
     def _trending(self, recent: float, weight: Floats) -> tuple[float, pl.DataFrame]:
-        """Items by how much they surely grew in the last days, and their rank with everything; how many days."""
+        """Return the number of recent days, and items by the lower 95 % bound of their growth in them."""
         day = 86_400.0 * self.unit
         days = min(recent, float(self.time[-1] - self.time[0]) / day / 2.0)
         late = int(np.searchsorted(self.time, self.time[-1] - days * day))

@@ -1,4 +1,4 @@
-"""Times as an audit tells them, and shares along time of the most frequent items, or values that clients share."""
+"""Times as an audit reports them, and counts over time of the most frequent items or cohorts."""
 
 import datetime
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ OTHERS = "all others"
 
 
 def over_time(log: ClickLog, values: list[Any], of: ItemNumbers, most: int) -> dict[str, Any]:
-    """Counts of the `most` frequent values and of all others, in all and at POINTS points along time.
+    """Counts of the `most` frequent values and of all others together, in total and in POINTS intervals of time.
 
-    `of`: the number of each impression's value, -1 where it is not known, which is among the others. For machines
-    and for the page. O(impressions).
+    `of`: index into `values` of each impression; -1, unknown, counts among the others. For JSON and the HTML page.
+    O(impressions).
     """
     counts: Ints = np.bincount(of[of >= 0], minlength=len(values))
     often = np.argsort(-counts, kind="stable")[:most]
-    column: Ints = np.full(len(values) + 1, often.size, np.int64)  # the last is that of -1
+    column: Ints = np.full(len(values) + 1, often.size, np.int64)  # the last is for -1
     column[often] = np.arange(often.size)
     when = log.row if log.time is None else log.time
     first, last = float(when.min()), float(when.max())
@@ -36,14 +36,14 @@ def over_time(log: ClickLog, values: list[Any], of: ItemNumbers, most: int) -> d
 
 
 def told_time(log: ClickLog, time: float) -> Any:
-    """A time of a log for machines: a date if it has dates, else the number that it was."""
+    """A time of a log for JSON: in ISO 8601 if the log has dates, else the number."""
     if log.dated:
         return datetime.datetime.fromtimestamp(time, datetime.UTC).isoformat()
     return int(time) if time.is_integer() else time
 
 
 def ticks(log: ClickLog, places: Sequence[float], times: Sequence[float]) -> list[tuple[float, str]]:
-    """Dates along a time line, or times if they are no dates: each with its place, from 0 to 1."""
+    """Labels of a time line, each with its position from 0 to 1: dates, or numbers if times are not dates."""
     unit = time_unit(log)
     if unit is None:
         return [(place, f"{time:,.6g}") for place, time in zip(places, times, strict=True)]

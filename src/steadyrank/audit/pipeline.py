@@ -1,4 +1,4 @@
-"""A whole audit: a log is read, each of its boards searched, and what was found told in names, rows and times."""
+"""Run a whole audit: read the log, analyse each board, and assemble the findings."""
 
 import contextlib
 import os
@@ -31,9 +31,9 @@ from .results import Audit
 from .since import FileRead, State, clients_of_new, of_new
 from .visitors import visitors_told
 
-Progress: TypeAlias = Callable[[str, int, int], None]  # a step, how much of it is done, of how much
+Progress: TypeAlias = Callable[[str, int, int], None]  # step, amount done, total amount
 
-FEWEST_CLICKS = 30  # clicks in a log of which anything can be said
+FEWEST_CLICKS = 30  # clicks below which a note warns that the log shows hardly anything
 
 
 @announcing("the audit")
@@ -55,21 +55,19 @@ def run(
 ) -> Audit:
     """Audit logs: Parquet, CSV or JSON, or frames of polars or pandas, oldest rows first unless there are times.
 
-    `columns`: `items`, `item`, `clicked`, `impression`, `position`, `time`, `client`, `board`, as far as they are not
-    to be guessed, `user_agent`, by which declared crawlers and AI agents are set apart first, `network` and
-    `referrer`, which clients may share as they may a user agent, and `value`, what came of a row, such as a purchase.
-    `first_position`: what the top position is called, 0 or 1. `time_format`: how dates
-    are written, as `strptime` has it, where that is not plain. `format`: the schema of another system, one of
-    `conversion.FORMATS`, or "plain", as far as it is not to be guessed. `most_broken`: share of rows that may be
-    unusable. `events`: days known to differ and what they are, such as ("2026-11-27", "sale"): what was shown then is
-    left out. `propensities`: the chance that each place is looked at, from the top, the last for all below; it is
-    estimated from the log otherwise. `clean`: a Parquet file to write, the log without what is suspect. `since`: a
-    file that says what earlier audits read and what was usual then; only other files are read, and what is told is of
-    them. Who calls writes the next state: `Audit.state`. `keep`: a folder for what is done on the way; an audit of
-    the same files with the same options that was interrupted goes on from there. Who calls removes what it holds:
-    `Audit.kept`. `on`: where boards are audited, "local" or "ray".
-    `progress(step, done, of)` is called now and then, within a board too if it is the only one; `of` is 0 while
-    unknown.
+    `columns`: names of columns by role: `items`, `item`, `clicked`, `impression`, `position`, `time`, `client`,
+    `board`, unless they are to be guessed; `user_agent`, by which declared crawlers and AI agents are removed first;
+    `network` and `referrer`, by which, as by user agent, clients form cohorts; `value`, the outcome of a row, such as
+    a purchase. `first_position`: number of the top position, 0 or 1. `time_format`: `strptime` format of dates, if
+    one is needed. `format`: schema of another system, one of `conversion.FORMATS`, or "plain"; guessed by default.
+    `most_broken`: share of rows that may be unusable. `events`: days known to differ, with names, such as
+    ("2026-11-27", "sale"), to leave out. `propensities`: the probability that each place is looked at, from the top,
+    the last for all below; by default estimated from the log. `clean`: a Parquet file to write, the log without
+    suspect impressions. `since`: file with the state of earlier audits; only files that are new to it are read and
+    reported. The caller writes the next state: `Audit.state`. `keep`: a folder for checkpoints, from which an
+    interrupted audit of the same files with the same options resumes. The caller removes them: `Audit.kept`. `on`:
+    where boards are audited, "local" or "ray". `progress(step, done, of)` is called from time to time, also within a
+    board if it is the only one; `of` is 0 while unknown.
     """
     logs = sources_of(log)
     real("most_broken", most_broken, 0.0, 1.0)
@@ -146,7 +144,7 @@ def run(
 
 
 def _findings(tasks: list[BoardTask], on: str, say: Progress, kept: Kept | None) -> list[Finding]:
-    """What each board's log shows, in the order of the tasks; boards are audited at once, but for those `kept`."""
+    """Analyse boards in parallel, except those with results in `kept`; returns findings in the order of tasks."""
     findings: dict[int, Finding] = {}
     left = []
     for task in tasks:
@@ -165,7 +163,7 @@ def _findings(tasks: list[BoardTask], on: str, say: Progress, kept: Kept | None)
 
 
 def _reloaded(log: ClickLog) -> Bools | None:
-    """Which impressions are the same look as one before, where it is known who came when."""
+    """Which impressions reload an earlier one, bool[n]; None unless clients and times are known."""
     unit = time_unit(log)
     if log.client is None or log.time is None or unit is None:
         return None
@@ -173,7 +171,7 @@ def _reloaded(log: ClickLog) -> Bools | None:
 
 
 def _on_all_boards(log: ClickLog, boards: list[BoardLog], reloaded: Bools | None) -> OddClients:
-    """Clients that stand out on several boards together: an item of each board is an item of its own."""
+    """Clients that stand out over several boards together; the same item on two boards counts as two items."""
     if len(boards) < 2 or log.client is None:
         return NOBODY
     shown, names = _as_one_board(log)
@@ -181,7 +179,7 @@ def _on_all_boards(log: ClickLog, boards: list[BoardLog], reloaded: Bools | None
 
 
 def _as_one_board(log: ClickLog) -> tuple[Impressions, list[Any]]:
-    """All boards together, and the names of their items: an item of each board is an item of its own."""
+    """All boards as one, and the names of its items; the same item on two boards counts as two items."""
     if len(log.boards) < 2:
         return log.impressions, log.items
     numbers, item = _items_by_board(log)
@@ -190,7 +188,7 @@ def _as_one_board(log: ClickLog) -> tuple[Impressions, list[Any]]:
 
 
 def _items_by_board(log: ClickLog) -> tuple[Ints, ItemNumbers]:
-    """Pairs of a board and an item that occur, each as one number, and the place of each look's pair among them."""
+    """Number the pairs of board and item: returns their codes, sorted, and the index of each look's pair."""
     shown = log.impressions
 
     def pairs(some: slice, part: Impressions) -> Ints:
@@ -207,7 +205,7 @@ def _items_by_board(log: ClickLog) -> tuple[Ints, ItemNumbers]:
 
 
 def _chances(given: Sequence[float]) -> Floats:
-    """Propensities as an array."""
+    """Propensities as an array. Raises ValueError if there are none or one is not from 1e-6 to 1."""
     if not len(given):
         raise ValueError("propensities must be chances from the first place on, such as 1,0.6,0.4: there are none")
     return np.array([real("propensities", value, 1e-6, 1.0) for value in given])
@@ -230,7 +228,7 @@ def _tasks(
 
 
 def _notes(log: ClickLog) -> list[str]:
-    """What a reader should know of how a log was read, and what it cannot say because of what it holds."""
+    """Notes on how the log was read, and on what an audit of it cannot tell."""
     notes = list(log.notes)
     shown = log.impressions
     clicks = int(shown.bits.sum())

@@ -1,4 +1,4 @@
-"""What an audit says: of a log, of each board and of each suspect interval; as objects, as JSON and as Parquet."""
+"""Results of an audit: for the log, each board and each suspect interval; as objects, JSON and Parquet."""
 
 import html
 import json
@@ -23,32 +23,32 @@ LIMITS = (
 )
 
 
-_TOLD = 10  # intervals, and places of a ranking, in a notebook
+_TOLD = 10  # intervals, and places of a ranking, shown in a notebook
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Rows `start_row` to before `end_row` of the log (from 0, over all files), whose clicks are suspect."""
+    """A suspect interval: rows `start_row` to before `end_row` of the log, counted over all files from 0."""
 
     board: Any
     start_row: int
     end_row: int
     start_time: Any  # of its first impression; None in a log without times
     end_time: Any  # of its last impression
-    start_rows: tuple[int, int]  # where the first row lies, with a chance of 95 %
+    start_rows: tuple[int, int]  # 95 % interval of the first row
     end_rows: tuple[int, int]
-    ordered: bool  # whether the rows of its board are in order of time; else its own lie between others
+    ordered: bool  # whether the rows of its board are in order of time; else other rows lie between
     impressions: int
-    certainty: float  # that clicks behave otherwise in it, from 0 to 1
-    inverted: bool  # whether they look like the usual ones inverted: on what is rarely clicked, not on what is
-    items: list[dict[str, Any]]  # that gained or lost by it, the most first
+    certainty: float  # that click behaviour differs in it, from 0 to 1
+    inverted: bool  # whether clicks look inverted: on items rarely clicked elsewhere, not on popular ones
+    items: list[dict[str, Any]]  # that gained or lost, the largest change first
     clicks: int = 0
-    expected_clicks: float = 0.0  # of users with the usual taste, of the same lists
+    expected_clicks: float = 0.0  # from users with the usual taste on the same lists
 
 
 @dataclass(frozen=True)
 class Change:
-    """Rows in which clicks changed in a way that needs no false ones: not suspect, and told all the same."""
+    """Rows in which clicks changed, with a harmless explanation: reported, but not suspect."""
 
     board: Any
     start_row: int
@@ -56,10 +56,10 @@ class Change:
     start_time: Any
     end_time: Any
     impressions: int
-    # level: all items alike; places: places or lengths of lists; items: as promotions do; client: one alone made it;
-    # chance: too little
+    # level: all items alike; places: places or lengths of lists; items: as in a promotion; client: one alone made it;
+    # chance: no larger than elsewhere in the log
     kind: str
-    level: float  # factor of the odds of all items together
+    level: float  # factor on the odds of a click, over all items
     length: float  # mean length of lists in it
     usual_length: float
     items: list[dict[str, Any]]
@@ -75,18 +75,18 @@ class Attack:
     start_row: int
     end_row: int
     impressions: int
-    intervals: list[int]  # places in `Audit.intervals`
+    intervals: list[int]  # indices into `Audit.intervals`
 
 
 @dataclass(frozen=True, repr=False)
 class BoardAudit:
-    """What the log of one board shows."""
+    """The audit of one board."""
 
     board: Any  # its name, None in a log without boards
     impressions: int
     clicks: int
     suspect_share: tuple[float, float]
-    unseen: int  # impressions of the largest attack, of those in could_have_shown, that could hide here
+    unseen: int  # impressions of the largest attack, among those in could_have_shown, that could go undetected
     could_have_shown: Detectable
     intervals: list[Interval]
     changes: list[Change]
@@ -95,15 +95,15 @@ class BoardAudit:
     clean_ranking: list[Any]
     n_clients: int
     clients: list[SuspectClient]
-    client_items: list[dict[str, Any]]  # that those clients click more or less than others do, the most first
-    points: list[list[float]]  # along the log: impressions, clicks, clicks expected
+    client_items: list[dict[str, Any]]  # that those clients click more or less than others, the largest gap first
+    points: list[list[float]]  # along the log: impressions, clicks, expected clicks
     places: list[tuple[int, int]]  # of intervals: first impression of this board, and the one after the last
-    ticks: list[tuple[float, str]] = field(default_factory=list)  # of the time line: share of its width, and when
-    attention: list[dict[str, Any]] = field(default_factory=list)  # of each place, against the first
-    attention_from: str = "none"  # log, given, or none: it cannot be known
-    attention_note: str = ""  # what of it cannot be known
-    corrected_ranking: list[Any] = field(default_factory=list)  # clean, had all stood at the first place
-    outcomes: dict[str, Any] | None = None  # what came of clicks, where a column says it
+    ticks: list[tuple[float, str]] = field(default_factory=list)  # of the time line: position from 0 to 1, and label
+    attention: list[dict[str, Any]] = field(default_factory=list)  # of each place, relative to the first
+    attention_from: str = "none"  # log; given; or none: it cannot be estimated
+    attention_note: str = ""  # which part of it cannot be estimated
+    corrected_ranking: list[Any] = field(default_factory=list)  # clean, by estimated rates at the first place
+    outcomes: dict[str, Any] | None = None  # of clicks, if a column has them
 
     def __repr__(self) -> str:
         name = "a board" if self.board is None else f"board {str(self.board)[:40]!r}"
@@ -111,9 +111,9 @@ class BoardAudit:
         return f"<BoardAudit of {name}: {self.impressions:,} impressions, {suspects}>"
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the click rate along the log, the rate expected, and suspect intervals in red; return the axes.
+        """Draw the click rate along the log, the expected rate, and suspect intervals in red; return the axes.
 
-        `ax`: axes of Matplotlib to draw into, new ones by default. Needs Matplotlib
+        `ax`: Matplotlib axes to draw into, new ones by default. Needs Matplotlib
         (`pip install 'steadyrank[report]'`).
         """
         if ax is None:
@@ -135,43 +135,43 @@ class BoardAudit:
 
 @dataclass(frozen=True)
 class CleanLog:
-    """The log without what is suspect, as it was written."""
+    """The file written with the log without suspect impressions."""
 
     path: str
     impressions: int
-    weight: float  # of all of them
+    weight: float  # total weight
     rows_are: str  # impressions, or shown items
 
 
 @dataclass(frozen=True, repr=False)
 class Audit:
-    """What a log shows."""
+    """The audit of a log."""
 
     files: list[str]
     columns: dict[str, str]
     rows: int
     impressions: int
     broken: int
-    examples: list[tuple[int, str, str]]  # broken rows: number, reason, beginning
+    examples: list[tuple[int, str, str]]  # broken rows: number, reason, first characters
     suspect_share: tuple[float, float]  # of impressions, at least and at most
     boards: list[BoardAudit]
     flagged: pl.DataFrame  # impressions in suspect intervals, or of clients that stand out
     attacks: list[Attack] = field(default_factory=list)
-    clients: list[SuspectClient] = field(default_factory=list)  # of all boards, each once, the clearest first
+    clients: list[SuspectClient] = field(default_factory=list)  # of all boards, each once, the highest score first
     n_clients: int = 0
-    notes: list[str] = field(default_factory=list)  # what the reader should know of how the log was read
+    notes: list[str] = field(default_factory=list)  # on how the log was read
     summary: str = ""  # in a sentence or two
-    clean: CleanLog | None = None  # if it was asked for
-    visitors: dict[str, Any] | None = None  # who came, where user agents are known
+    clean: CleanLog | None = None  # if requested
+    visitors: dict[str, Any] | None = None  # by kind, if user agents are known
     cohorts: dict[str, Any] = field(default_factory=dict)  # by role, such as network: `CohortsAudit`
-    state: Any = None  # of `since`: what the next audit begins with, to be written
-    kept: Any = None  # of `keep`: what an interrupted run would go on from, to be removed
+    state: Any = None  # for `since` of the next audit; the caller writes it
+    kept: Any = None  # checkpoints of `keep`; the caller removes them
 
     def __repr__(self) -> str:
         return f"<Audit of {self.impressions:,} impressions: {_short(self.summary, 500)}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: the summary, the suspect intervals, and the first places with and without them."""
+        """For notebooks: the summary, the suspect intervals, and the top of the ranking with and without them."""
         rows = [
             (part.board, when_of(part), f"{part.impressions:,}", f"{part.certainty:.1%}", _first_items(part.items))
             for part in self.intervals[:_TOLD]
@@ -188,9 +188,9 @@ class Audit:
         return f"<p>{html.escape(_short(self.summary, 2_000))}</p>{found}{ranks}"
 
     def plot(self, ax: Any = None, board: Any = None) -> Any:
-        """Draw one board's click rate along the log and its suspect intervals; `BoardAudit.plot` says how.
+        """Draw one board's click rate along the log and its suspect intervals, as `BoardAudit.plot` does.
 
-        `board`: its name; needed if the log has several.
+        `board`: its name; required if the log has several.
         """
         names = [one.board for one in self.boards]
         if board is None and len(names) > 1:
@@ -201,16 +201,16 @@ class Audit:
 
     @property
     def intervals(self) -> list[Interval]:
-        """Those of all boards, by their first row."""
+        """Suspect intervals of all boards, by their first row."""
         return sorted((part for board in self.boards for part in board.intervals), key=lambda part: part.start_row)
 
     @property
     def changes(self) -> list[Change]:
-        """Changes that need no false clicks, of all boards, by their first row."""
+        """Harmless changes of all boards, by their first row."""
         return sorted((part for board in self.boards for part in board.changes), key=lambda part: part.start_row)
 
     def as_dict(self) -> dict[str, Any]:
-        """For machines. With one board its items and rankings stand at the top, too."""
+        """As a dictionary, for JSON. With one board its items and rankings are at the top level, too."""
         boards = [
             {
                 **vars(b),
@@ -253,11 +253,11 @@ class Audit:
         }
 
     def to_json(self) -> str:
-        """`as_dict` as text."""
+        """`as_dict` as JSON text."""
         return json.dumps(self.as_dict(), allow_nan=False, default=str)
 
     def write_parquet(self, folder: pathlib.Path) -> list[pathlib.Path]:
-        """Write suspect intervals and impressions as two tables; `board` and `interval` say which belong together."""
+        """Write suspect intervals and impressions as two tables, which join on `board` and `interval`."""
         folder.mkdir(parents=True, exist_ok=True)
         schema: dict[str, Any] = {
             "board": pl.String,
@@ -290,12 +290,12 @@ class Audit:
 
 
 def text_of(value: Any) -> str | None:
-    """A name or a time as tables hold it."""
+    """A name or a time as text, for tables; None stays None."""
     return None if value is None else str(value)
 
 
 def when_of(part: Interval) -> str:
-    """Where an interval begins: its time, or its row in a log without times."""
+    """The start of an interval: its time, or its row in a log without times."""
     return f"row {part.start_row:,}" if part.start_time is None else text_of(part.start_time) or ""
 
 
@@ -308,7 +308,7 @@ def _short(text: str, most: int) -> str:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Rows in HTML; names are cut, and nothing in them is read as HTML."""
+    """Rows as an HTML table; cells are shortened and escaped."""
 
     def line(cells: Sequence[Any], kind: str) -> str:
         texts = ("" if cell is None else html.escape(_short(str(cell), 80)) for cell in cells)

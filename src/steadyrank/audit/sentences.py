@@ -1,4 +1,4 @@
-"""What an audit found, in sentences: what was seen and when, never who is to blame."""
+"""Findings of an audit in sentences: what was observed and when, without accusing anyone."""
 
 import datetime
 from typing import Any
@@ -6,21 +6,21 @@ from typing import Any
 from .results import Attack, Audit, BoardAudit, Change, CleanLog, Interval
 
 NAMED = 3  # items in a sentence
-RANKED = 10  # of a ranking
+RANKED = 10  # items of a ranking
 
 
 def percent(share: float) -> str:
-    """A share in percent, fit to read."""
+    """A share in percent, rounded for display."""
     return f"{100 * share:.1f} %" if share >= 0.001 or share == 0.0 else f"{100 * share:.3f} %"
 
 
 def surety(chance: float) -> str:
-    """A certainty in percent, never a round 100."""
+    """A certainty in percent, never rounded to 100."""
     return "over 99.9 %" if chance > 0.999 else percent(chance)
 
 
 def moment(time: Any) -> str:
-    """A time as people write it; numbers that can only be seconds since 1970, or parts of them, with their date."""
+    """A time for display; numbers that look like seconds, ms or µs since 1970 get their date."""
     if isinstance(time, str):
         return f"{time[:19].replace('T', ' ')} UTC"
     for unit in (1.0, 1e3, 1e6):
@@ -31,12 +31,12 @@ def moment(time: Any) -> str:
 
 
 def place_in_time(start: Any, end: Any) -> str:
-    """Two times as people write them."""
+    """A range of times for display."""
     return f"{moment(start)} to {moment(end)}"
 
 
 def place(part: Interval | Change | Attack, ordered: bool = True) -> str:
-    """Where an interval lies: its rows if they stand together, and its times if there are any."""
+    """The location of an interval: its rows if they are contiguous, and its times if there are any."""
     together = part.ordered if isinstance(part, Interval) else ordered
     rows = f"rows {part.start_row:,} to {part.end_row - 1:,}" if together else ""
     times = "" if part.start_time is None else place_in_time(part.start_time, part.end_time)
@@ -44,7 +44,7 @@ def place(part: Interval | Change | Attack, ordered: bool = True) -> str:
 
 
 def when(part: Interval | Attack) -> str:
-    """The time of an interval in few words, else its rows."""
+    """The time of an interval in short form, else its rows."""
     if part.start_time is None:
         return f"rows {part.start_row:,} to {part.end_row - 1:,}"
     one, two = moment(part.start_time).removesuffix(" UTC"), moment(part.end_time).removesuffix(" UTC")
@@ -54,7 +54,7 @@ def when(part: Interval | Attack) -> str:
 
 
 def items_seen(items: list[dict[str, Any]]) -> str:
-    """Which items gained and which lost, the most first, and how far their ranks moved."""
+    """Which items gained and which lost, the largest change first, and how far their ranks moved."""
     words = []
     for verb, sign in (("more", 1), ("fewer", -1)):
         some = [item for item in items if sign * (item["clicks"] - item["expected_clicks"]) > 0]
@@ -74,18 +74,18 @@ def _item(item: dict[str, Any]) -> str:
 
 
 def counted(part: Interval) -> str:
-    """How many clicks an interval has, and how many were expected."""
+    """The number of clicks in an interval, and the number expected."""
     due = f"where {part.expected_clicks:,.0f} were expected"
     return f"{part.clicks:,} clicks in {part.impressions:,} impressions, {due}"
 
 
 def interval_seen(part: Interval) -> str:
-    """What was seen in an interval."""
+    """The finding in an interval: clicks, and items that gained or lost."""
     return f"{counted(part)}; {items_seen(part.items)}" if part.items else counted(part)
 
 
 def change_seen(change: Change) -> str:
-    """What a change that needs no false clicks is."""
+    """The explanation of a harmless change."""
     if change.kind == "level":
         way = "fell" if change.level < 1.0 else "rose"
         return f"clicks on all items {way} alike, their odds to {percent(change.level)} of usual"
@@ -101,14 +101,14 @@ def change_seen(change: Change) -> str:
 
 
 def nothing_found(audit: Audit) -> tuple[str, str]:
-    """What is to be said of a log without suspect intervals: the verdict, and what it is worth."""
+    """For a log without suspect intervals: the verdict, and what an audit of it could have detected."""
     if all(board.unseen >= board.impressions for board in audit.boards):
         return "Too few clicks to tell", f": {audit.impressions:,} impressions, {could_have_shown(audit)}"
     return "Nothing suspect found", f" in {audit.impressions:,} impressions; {could_have_shown(audit)}"
 
 
 def could_have_shown(audit: Audit) -> str:
-    """Which attacks the log could have shown: of several boards, the one with most impressions speaks."""
+    """Which attacks the audit could have detected, on the board with most impressions."""
     if not audit.boards:
         return "no attack could have been seen."
     board = max(audit.boards, key=lambda one: one.impressions)
@@ -132,7 +132,7 @@ def could_have_shown(audit: Audit) -> str:
 
 
 def outcomes_seen(outcomes: dict[str, Any]) -> list[str]:
-    """What came of clicks that is worth a look, a line each."""
+    """Suspicious outcomes of clicks, one line each."""
     lines = [
         f"{one['item']}: {one['clicks']:,} clicks where {one['expected_clicks']:,.1f} were expected, and "
         f"{one['bought']:,} of them bought where others buy {one['expected_bought']:,.1f}"
@@ -147,14 +147,14 @@ def outcomes_seen(outcomes: dict[str, Any]) -> list[str]:
 
 
 def clean_seen(clean: CleanLog, audit: Audit) -> str:
-    """What is left of the log."""
+    """How much of the log is in the clean file."""
     less = clean.impressions - clean.weight
     words = f", of which {less:,.1f} are doubtful (their weights)" if less >= 0.05 else ""
     return f"{clean.path}: {clean.impressions:,} of {audit.impressions:,} impressions are not suspect{words}"
 
 
 def rankings(board: BoardAudit) -> list[str]:
-    """The first items of the ranking both ways, or once if it is the same."""
+    """The first items of the ranking with and without the suspect part, on one line if both are the same."""
     orders = {"with everything": board.ranking, "without what is suspect": board.clean_ranking}
     if board.ranking == board.clean_ranking:
         orders = {"with and without what is suspect": board.ranking}
@@ -166,7 +166,7 @@ def rankings(board: BoardAudit) -> list[str]:
 
 
 def summary(audit: Audit) -> str:
-    """The verdict, with dates and items, for people and machines alike."""
+    """The verdict in a sentence, with dates and items."""
     low, high = audit.suspect_share
     if not audit.intervals and not audit.n_clients:
         return "".join(nothing_found(audit))

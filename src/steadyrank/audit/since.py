@@ -1,7 +1,7 @@
-"""What one audit remembers for the next, which then reads only what is new: the state of `--since`.
+"""The state that one audit saves for the next (`--since`), which then reads only new files.
 
-A state holds which files were read, how, and the last KEPT impressions that are not suspect. The next audit puts
-these before what is new and tells what it finds of the latter.
+A state records which files were read, how, and the last KEPT impressions that are not suspect. The next audit puts
+these before the new ones and reports findings of the new ones alone.
 """
 
 import hashlib
@@ -25,48 +25,51 @@ from .detect.changed_stretches import marked
 from .detect.clients import OddClients
 from .detect.findings import Finding
 
-KEPT = 500_000  # impressions that a state holds: some megabytes
+KEPT = 500_000  # impressions in a state: some megabytes
 MAGIC = b"steadyrank audit state 2\n"
 _LOGS = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".gz")
 
 
 class NothingNewError(ValueError):
-    """All files were read before."""
+    """Raised if all files were read by an earlier audit."""
 
 
 class FileRead(NamedTuple):
-    """What a file that was read is known by: its content, and what says without reading it that it is the same."""
+    """The identity of a file that was read: a digest of its content; and size and time, to check without reading."""
 
-    digest: str  # of all its bytes
+    digest: str  # SHA-256 of its content
     size: int
-    changed: int  # when it was last written, in nanoseconds
+    changed: int  # time of the last modification, in nanoseconds since 1970
 
     @classmethod
     def of(cls, path: pathlib.Path) -> "FileRead":
-        """Reads all of it."""
-        seen = path.stat()  # before its content: what is written meanwhile shows the next time
+        """The identity of a file. Reads all of it."""
+        seen = path.stat()  # before the content: a write in between is noticed the next time
         with path.open("rb") as file:
             return cls(hashlib.file_digest(file, "sha256").hexdigest(), seen.st_size, seen.st_mtime_ns)
 
     def seems(self, path: pathlib.Path) -> bool:
-        """Whether a file has this size and time."""
+        """Whether a file has the same size and time."""
         seen = path.stat()
         return (self.size, self.changed) == (seen.st_size, seen.st_mtime_ns)
 
 
 @dataclass(frozen=True)
 class State:
-    """What was read, and the impressions that the next audit begins with."""
+    """The files read so far, and the impressions that the next audit starts with."""
 
     path: pathlib.Path
     files: dict[str, FileRead]  # by path
     read_as: dict[str, str]
     dated: bool  # whether times are dates
-    impressions: pl.DataFrame  # in order of time: items looked at, clicked, shown, top, and what else the log has
+    impressions: pl.DataFrame  # in order of time: items looked at, clicked, shown, top, and other columns of the log
 
     @classmethod
     def at(cls, path: pathlib.Path) -> "State":
-        """The state in a file; an empty one where there is no file."""
+        """Read the state from a file, or return an empty one if there is no file.
+
+        Raises ValueError if the path is a folder or a log, or the file is damaged or of another version.
+        """
         if path.is_dir():
             raise ValueError(f"--since {path} is a folder; name a file, for instance {path / 'audit.state'}")
         if path.suffix.lower() in _LOGS:
@@ -93,7 +96,7 @@ class State:
         return cls(path, files, header["read_as"], header["dated"], pl.read_parquet(io.BytesIO(table)))
 
     def write(self) -> None:
-        """Put it in place of the file that was there, whole or not at all."""
+        """Write the state to its file, atomically."""
         table = io.BytesIO()
         self.impressions.write_parquet(table, compression="zstd")
         header: dict[str, Any] = {"files": self.files, "read_as": self.read_as, "dated": self.dated}
@@ -102,15 +105,16 @@ class State:
             file.write(MAGIC + json.dumps(header).encode() + b"\n" + table.getvalue())
 
     def unread(self, logs: Sequence[Source]) -> tuple[list[Source], dict[str, FileRead]]:
-        """Those that were not read before, and all files that will have been; data frames are always new.
+        """Return the logs not read before, and the identities of all files read once they are; data frames are new.
 
-        A file with the name, size and time of one that was read is that one. Of any other all content is looked at:
-        it is known if the same was read, wherever it lay.
+        A file with the name, size and time of an earlier one is taken as the same. Others are compared by a digest
+        of their content, so a file that was moved is recognised. Raises NothingNewError if no log is new, and
+        ValueError if a file has changed since it was read.
         """
         files, new = dict(self.files), []
         before = {one.digest for one in self.files.values()}
         for log in logs:
-            if not isinstance(log, pathlib.Path) or not log.is_file():  # whoever reads it says what is wrong
+            if not isinstance(log, pathlib.Path) or not log.is_file():  # reading it later reports the error
                 new.append(log)
                 continue
             name = str(log.resolve())
@@ -131,7 +135,7 @@ class State:
         return new, files
 
     def before(self, log: ClickLog) -> ClickLog:
-        """The log after the impressions of the state, whose rows have numbers below 0. O(impressions)."""
+        """Put the impressions of the state, with row numbers below 0, before those of a log. O(impressions)."""
         if self.read_as and self.read_as != log.read_as:
             words = [", ".join(f"{what}: {name}" for what, name in of.items()) for of in (self.read_as, log.read_as)]
             raise ValueError(f"--since {self.path} is of logs read otherwise ({words[0]}) than these ({words[1]})")
@@ -176,7 +180,7 @@ class State:
         return _in_order_of_time(whole)
 
     def _numbered(self, column: str, values: list[Any], more: pl.Series) -> tuple[list[Any], Any]:
-        """Names with those of the state that are not among them, and the number of each of these; -1 for null."""
+        """Extend names `values` by those of the state; returns them and the numbers of `more`, -1 for null."""
         kinds = {type(name).__name__ for name in [*values[:1], *more.drop_nulls().head(1).to_list()]}
         if len(kinds) > 1:
             raise ValueError(
@@ -190,9 +194,9 @@ class State:
     def after(
         self, log: ClickLog, files: dict[str, FileRead], parts: Sequence[BoardLog], findings: Sequence[Finding]
     ) -> "State":
-        """The next state: the last impressions that lie in no interval, and those of one that goes on.
+        """The next state: the last impressions outside of suspect intervals, or in one that reaches the log's end.
 
-        `findings`: all of the log, whose first impressions are those of this state.
+        `findings`: of the whole log, which starts with the impressions of this state.
         """
         calm = np.ones(log.impressions.n, np.bool_)
         for part, finding in zip(parts, findings, strict=True):
@@ -215,7 +219,7 @@ class State:
 
 
 def of_new(part: BoardLog, finding: Finding, log: ClickLog) -> Finding:
-    """What a finding says of new rows: intervals and changes that reach into them, clients that they are of."""
+    """Restrict a finding to new rows: intervals and changes that reach into them, and clients with new rows."""
     new: Bools = part.of(log.row, slice(None)) >= 0
     odd = np.zeros(new.size, np.bool_)
     odd[finding.odd] = True
@@ -240,7 +244,7 @@ def of_new(part: BoardLog, finding: Finding, log: ClickLog) -> Finding:
 
 
 def clients_of_new(everywhere: OddClients, log: ClickLog) -> OddClients:
-    """Clients that stand out on all boards together, as far as new rows are of them."""
+    """Restrict the clients that stand out over all boards to those with new rows."""
     if log.client is None:
         return everywhere
     new = np.unique(log.client[log.row >= 0])
@@ -253,17 +257,17 @@ def clients_of_new(everywhere: OddClients, log: ClickLog) -> OddClients:
 
 
 def _flat(lists: pl.Series) -> pl.Series:
-    """What lists hold, one after the other."""
+    """The items of all lists, concatenated."""
     return lists.list.explode(empty_as_null=False, keep_nulls=False)
 
 
 def _named(numbers: Any, names: list[Any]) -> pl.Series:
-    """Names by number, null for -1."""
+    """The name of each number, null for -1."""
     return pl.Series([*names, None]).gather(pl.Series(np.where(numbers < 0, len(names), numbers)))
 
 
 def _after(one: Any, two: mapped.Array) -> mapped.Array:
-    """An array behind a short one, of its own kind."""
+    """Concatenate a short array and a long one, whose dtype the result has."""
     both = mapped.empty(one.size + two.size, two.dtype)
     both[: one.size] = one
     for some in blocks(two.size):
@@ -273,7 +277,7 @@ def _after(one: Any, two: mapped.Array) -> mapped.Array:
 
 
 def _in_order_of_time(log: ClickLog) -> ClickLog:
-    """The log with its impressions in order of time: what is late in a new file stands where it belongs."""
+    """Sort the impressions by time: new files may hold some that are older than those of the state."""
     if log.time is None or in_order(log.time):
         return log
     order = np.argsort(log.time, kind="stable")

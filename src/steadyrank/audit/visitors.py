@@ -1,4 +1,4 @@
-"""Who came: people, declared agents and suspects over time, as an audit tells it."""
+"""Impressions of people, suspects and declared agents over time, as an audit reports them."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ COLUMNS = ("people", "suspects", "AI agents", "crawlers")  # of points
 
 
 def visitors_told(visitors: Visitors, log: ClickLog, suspect: Bools) -> dict[str, Any]:
-    """For machines and for the page. `log`: what is left without declared agents; `suspect`: bool[n] of it."""
+    """Counts for JSON and the HTML page. `log`: without declared agents; `suspect`: bool[n], its suspect ones."""
     when = log.row if log.time is None else log.time
     suspects = np.bincount(visitors.place(when[suspect]), minlength=POINTS)
     points = np.array(visitors.points, np.int64)
@@ -27,7 +27,7 @@ def visitors_told(visitors: Visitors, log: ClickLog, suspect: Bools) -> dict[str
 
 
 def visitors_seen(visitors: dict[str, Any]) -> str:
-    """In a sentence."""
+    """The shares of declared agents in a sentence."""
     counts = visitors["counts"]
     total = max(counts["people"] + counts["AI agents"] + counts["crawlers"], 1)
     shares = ", ".join(f"{100 * counts[name] / total:.1f} % {name}" for name in ("AI agents", "crawlers"))

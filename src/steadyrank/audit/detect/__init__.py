@@ -1,1 +1,1 @@
-"""Impressions into findings: where clicks behave otherwise, which items gained or lost, which clients stand out."""
+"""Find suspect intervals of a log, items that gained or lost in them, and clients that stand out."""

@@ -1,9 +1,9 @@
-"""What a list's places do to clicks: an item's appeal told apart from the place it was shown at.
+"""Separate the appeal of items from the effect of the place they were shown at.
 
-The log-odds of a click are the item's own plus an effect of the cell: the place in lists of a length. Both are
-fitted to the log's margins by iterative scaling (Deming and Stephan 1940, in odds), items with the pseudo-looks of
-the prior that they have in common. It is the examination hypothesis of Richardson, Dominowska and Ragno 2007 with
-odds in place of chances, so that nothing leaves (0, 1).
+The log-odds of a click are the sum of an item effect and a cell effect; a cell is a place in lists of one length.
+Both are fitted to the margins of the log by iterative scaling (Deming and Stephan 1940, in odds), with pseudo-looks
+from the common prior of items. This is the examination hypothesis of Richardson, Dominowska and Ragno 2007 in odds
+instead of probabilities, so that no rate leaves (0, 1).
 """
 
 from typing import Any, NamedTuple
@@ -15,31 +15,31 @@ from ...core.arrays import Bools, Floats, Ints
 from ...core.beta_prior import fit_prior
 from ...core.compiling.jit import kernel, no_refcount
 
-PLACES = 24  # told apart; those further down are one
-LENGTHS = 4  # of lists, told apart if each has a share of COMMON of all
-COMMON = 0.05
+PLACES = 24  # places with cells of their own; those further down share the last
+LENGTHS = 4  # most list lengths with cells of their own
+COMMON = 0.05  # least share of lists for a length to have its own cells
 LONG = 10_000  # lists of this length and more are counted as one length
-ITEMS = 400_000  # beyond as many only the first places are told apart: the table of counts stays small
+ITEMS = 400_000  # with about as many items and more, fewer places have cells, to keep the table of counts small
 SWEEPS = 12
 EDGE = 1e-4  # least distance of a rate from 0 and 1
 LOOKS, CLICKS = range(2)
 
 
 class PlaceCells(NamedTuple):
-    """Which cells the looks of a log belong to: by the length of the list and the place in it."""
+    """Assigns the looks of a log to cells, by the length of the list and the place in it."""
 
-    lengths: tuple[int, ...]  # of lists that have cells of their own; all others share the first
+    lengths: tuple[int, ...]  # list lengths with cells of their own; all others share the first cells
     places: int
 
     @property
     def n(self) -> int:
-        """How many cells."""
+        """The number of cells."""
         return (1 + len(self.lengths)) * self.places
 
     def of(self, impressions: Impressions) -> tuple[Ints, Ints]:
-        """For each impression, the cell of its first look, and the cell of all places from the last told apart on.
+        """Return int64[n] base, the cell of each impression's first look, and last, its cell of the lowest places.
 
-        The looks of impression t are in cells base[t] + their place in the list, at most last[t].
+        Look q of impression t, from 0, is in cell min(base[t] + q, last[t]).
         """
         group: Ints = np.zeros(impressions.n, np.int64)
         if self.lengths:
@@ -58,8 +58,9 @@ class Appeal(NamedTuple):
 
 
 def place_cells(impressions: Impressions) -> PlaceCells:
-    """The cells of a log's looks. Where lengths of lists are not known, none are told apart: what was looked at of a
-    list depends on its clicks. O(impressions).
+    """Choose the cells for a log. O(impressions).
+
+    If the lengths of lists are unknown, they are not distinguished: the number of places looked at depends on clicks.
     """
     places = PLACES if impressions.n_items * PLACES <= ITEMS * 8 else 3
     if impressions.shown is None:
@@ -73,7 +74,7 @@ def place_cells(impressions: Impressions) -> PlaceCells:
 
 
 def looks_of(impressions: Impressions, cells: PlaceCells, chosen: Ints) -> tuple[ItemNumbers, Ints, Bools]:
-    """Item, cell and click of every look in some impressions, named by their numbers. O(looks in them)."""
+    """Item, cell and click of every look in the impressions with the numbers `chosen`. O(looks in them)."""
     part = impressions.only(chosen)
     sizes = np.diff(part.first)
     offset = np.arange(part.item.size) - np.repeat(part.first[:-1], sizes)
@@ -84,13 +85,13 @@ def looks_of(impressions: Impressions, cells: PlaceCells, chosen: Ints) -> tuple
 
 @no_refcount
 def cell_at(base, last, offset):
-    """The cell of a look, `offset` places behind the first of its impression."""
+    """The cell of the look `offset` places below the first look of its impression."""
     return min(base + offset, last)
 
 
 @no_refcount
 def chance(log_odds):
-    """A chance from log-odds."""
+    """The probability for log-odds."""
     return 1.0 / (1.0 + np.exp(-log_odds))
 
 
@@ -113,7 +114,10 @@ def count_by_cell(item, bits, first, base, last, chosen, out):
 
 @kernel
 def scale(counts, pseudo, mean, item, cell, sweeps):
-    """Fit item[K] and cell[C], log-odds, to the margins of counts[2, K, C], with `pseudo` looks at `mean` an item."""
+    """Fit item[K] and cell[C], log-odds, to the margins of counts[2, K, C], in place.
+
+    Each item gets `pseudo` pseudo-looks with rate `mean`.
+    """
     n_items, n_cells = item.size, cell.size
     seen = np.zeros(n_cells)
     clicked = np.zeros(n_cells)
@@ -145,7 +149,7 @@ def scale(counts, pseudo, mean, item, cell, sweeps):
                 total += seen[c]
         if total > 0.0:
             level /= total
-        for c in range(n_cells):  # what all cells share belongs to the items
+        for c in range(n_cells):  # the mean of the cells is moved to the items
             cell[c] -= level
         for k in range(n_items):
             item[k] = min(max(item[k] + level, usual - 12.0), usual + 12.0)
@@ -160,7 +164,7 @@ def counts_of(impressions: Impressions, cells: PlaceCells, chosen: Bools) -> Int
 
 
 def fit(counts: Ints) -> Appeal:
-    """What items and cells contribute to clicks. O(items times cells) a sweep."""
+    """Fit item and cell effects to counts[2, K, cell]. O(items times cells) per sweep."""
     looks, clicks = counts[LOOKS].sum(axis=1), counts[CLICKS].sum(axis=1)
     prior = np.ones(2)
     fit_prior(looks, clicks, prior)

@@ -1,9 +1,9 @@
-"""Whether two stretches of impressions show the same click behaviour: Bayes factors by item and by group of items.
+"""Bayes factors for a difference in click behaviour between two stretches, by item and by group of items.
 
-Ours, no paper's; why each part is there: docs/audit-method.md. A stretch is held as counts by item: looks and clicks.
-`bands` groups items by their usual attraction, `usual`: an attack on all good items, or an inversion of everything,
-shows in groups long before any single item says so; one on a few items shows in these alone. What a single item says
-is judged as in SteadyRank; where not, `core.item_evidence` says so.
+Our own method; docs/audit-method.md gives the reason for each part. A stretch is represented by looks and clicks per
+item. `bands` groups items by their usual attraction, `usual`: an attack on all good items, or an inversion of
+everything, shows in groups long before it shows in single items; one on a few items shows only in these. The evidence
+of a single item is computed as in SteadyRank; `core.item_evidence` states the exceptions.
 """
 
 import math
@@ -14,45 +14,45 @@ from ...core.compiling.intrinsics import stack_floats
 from ...core.compiling.jit import kernel, no_refcount
 from ...core.item_evidence import FEW, KNOWN, MOST, SHARE_CHANGED, at_least_half, changed_with, log_beta
 
-GROUPS = 8  # of items by usual attraction: what no item shows alone, items of a kind may show together
-HIGH = 1e100  # more than that is as good as certain: products stay within floats
+GROUPS = 8  # groups of items by usual attraction: a change too weak in single items may show in a group
+HIGH = 1e100  # cap on Bayes factors: as good as certain, and products stay within floats
 LOG_PI = math.log(math.pi)
-REFERENCE = 4  # the reference is this many times as long as the stretch that is weighed against it
-BEYOND = math.log(3.0)  # a common shift of all log-odds beyond this is no honest one, whatever items say
-DISPERSED = 2.0  # how much more clicks of lists vary than independent ones: nats of all clicks together count half
-LEVEL = 0.3  # a common shift of all log-odds up to this is the time of day, not an attack
-CHANGED = (0.5, SHARE_CHANGED, 0.02)  # share of items that an attack changes: the one that fits best, of these
-GROUP_CHANGED = 0.3  # chance that an attack changes a group: one that promotes or demotes changes few kinds of items
-CHOICE = math.log(3.0)  # nats: items, groups, or all together
-HOLD = 10.0  # looks that an item's usual attraction is worth in a short stretch
-BURSTS = 8.0  # times as many looks at an item as blocks of the log that show it: they come in bursts
+REFERENCE = 4  # length of the reference, in lengths of the stretch compared with it
+BEYOND = math.log(3.0)  # a common shift of all log-odds beyond this is suspect, whatever single items show
+DISPERSED = 2.0  # overdispersion of the clicks of lists: nats of all clicks together count half
+LEVEL = 0.3  # a common shift of all log-odds up to this is attributed to the time of day
+CHANGED = (0.5, SHARE_CHANGED, 0.02)  # candidates for the share of items that an attack changes; the best counts
+GROUP_CHANGED = 0.3  # probability that an attack changes a group: promotion and demotion change few groups
+CHOICE = math.log(3.0)  # nats, the price of the choice between items, groups, and all together
+HOLD = 10.0  # weight of an item's usual attraction in a short stretch, in looks
+BURSTS = 8.0  # looks at an item per block of the log that shows it, above which looks come in bursts
 GROUPED = 0.0  # in place of a share of items: the evidence comes from groups
 EDGE = 1e-3  # least distance of a rate from 0 and 1
 
-# columns of a table of groups, a row each: what was clicked, looked at and expected in a stretch and in its reference
+# columns of a table of groups, a row each: clicks, looks and expected clicks in a stretch and in its reference
 CLICKS, LOOKS, EXPECTED, REF_CLICKS, REF_LOOKS, REF_EXPECTED = range(6)
 GROUP_COLUMNS = 6
-# places in `weigh`'s sums, each of a product and then of its logarithm: three shares of items, then groups
+# indices into `sums` of `weigh`, each a product followed by the logarithm split off it: shares of items, then groups
 MANY_ITEMS, SOME_ITEMS, FEW_ITEMS, ITEM_GROUPS = range(0, 8, 2)
 SUMS = 8
 
 
 @no_refcount
 def log_odds(clicks, looks):
-    """Log-odds of a rate, kept finite by half a look of either kind."""
+    """Log-odds of a rate, with half a pseudo-look clicked and half not, to stay finite."""
     return math.log((clicks + 0.5) / (looks - clicks + 0.5))
 
 
 @no_refcount
 def shifted(rate, shift):
-    """A rate whose log-odds are moved."""
+    """A rate with its log-odds shifted."""
     factor = math.exp(shift)
     return factor * rate / (1.0 - rate + factor * rate)
 
 
 @no_refcount
 def novelty(clicks, looks, rate, strength):
-    """Log Bayes factor of a rate of its own, Beta(1/2, 1/2), against one that `strength` looks put at `rate`."""
+    """Log Bayes factor of a new rate, Beta(1/2, 1/2), against the old one, Beta with mean `rate` and `strength`."""
     a = at_least_half(rate * strength)
     b = at_least_half((1.0 - rate) * strength)
     missed = looks - clicks
@@ -62,7 +62,7 @@ def novelty(clicks, looks, rate, strength):
 
 @no_refcount
 def factor(clicks, looks, rate, strength):
-    """e^novelty, at most HIGH; for few looks as a product, which is faster than Beta functions."""
+    """e^novelty, at most HIGH; for few looks computed as a product, which is faster than Beta functions."""
     if looks > FEW:
         return min(math.exp(min(novelty(clicks, looks, rate, strength), 300.0)), HIGH)
     a = at_least_half(rate * strength)
@@ -80,7 +80,7 @@ def factor(clicks, looks, rate, strength):
 
 @no_refcount
 def group_novelty(group, level):
-    """Log Bayes factor that a group's rate is not where the reference and a common shift of log-odds put it.
+    """Log Bayes factor that a group's rate differs from the reference shifted by `level`, in log-odds.
 
     `group`: a row of the table of groups.
     """
@@ -91,7 +91,7 @@ def group_novelty(group, level):
 
 @no_refcount
 def collect(groups, j, clicks, looks, usual, ref_clicks, ref_looks):
-    """Add an item to its group."""
+    """Add the counts of an item to its group."""
     groups[j, CLICKS] += clicks
     groups[j, LOOKS] += looks
     groups[j, EXPECTED] += looks * usual
@@ -102,9 +102,9 @@ def collect(groups, j, clicks, looks, usual, ref_clicks, ref_looks):
 
 @no_refcount
 def mix(sums, i, share, ratio):
-    """Multiply into sums[i] the factor of something that changed with chance `share`.
+    """Multiply sums[i] by the Bayes factor of an item or group that changed with probability `share`.
 
-    sums[i + 1] takes the logarithm whenever the product leaves the range of floats.
+    Before the product leaves the range of floats, its logarithm moves to sums[i + 1].
     """
     product = sums[i] * changed_with(share, ratio)
     if product > HIGH or product < 1.0 / HIGH:
@@ -115,15 +115,15 @@ def mix(sums, i, share, ratio):
 
 @no_refcount
 def logarithm(sums, i):
-    """The logarithm of everything that `mix` multiplied into sums[i]."""
+    """The logarithm of the product that `mix` accumulated in sums[i]."""
     return math.log(sums[i]) + sums[i + 1]
 
 
 @no_refcount
 def reference_rate(looks, clicks, usual):
-    """An item's rate in the reference.
+    """An item's rate in the reference, shrunk to its usual rate.
 
-    What is usual for the item counts no more than the looks do: an item unlike the others is no change.
+    The usual rate weighs at most as much as the looks: an item unlike the others is not a change.
     """
     weight = min(HOLD, looks)
     return (usual * weight + clicks) / (weight + looks)
@@ -131,7 +131,7 @@ def reference_rate(looks, clicks, usual):
 
 @no_refcount
 def beyond(got, total, expected, shift):
-    """Nats that all clicks together shifted by more than BEYOND: a Poisson likelihood ratio, less a rate's price."""
+    """Nats of evidence that all clicks shifted by more than BEYOND: a Poisson likelihood ratio with a BIC penalty."""
     if abs(shift) <= BEYOND or total <= 0.0:
         return 0.0
     rate = shifted((expected + 0.5) / (total + 1.0), BEYOND if shift > 0.0 else -BEYOND)
@@ -142,10 +142,10 @@ def beyond(got, total, expected, shift):
 
 @no_refcount
 def common_level(there, n, looks, clicks, ref_looks, ref_clicks, usual, rates):
-    """The shift of all log-odds together from the reference to the stretch, and evidence that it is beyond BEYOND.
+    """Return the common shift of log-odds from the reference to the stretch, and evidence that it exceeds BEYOND.
 
-    `usual`, float64[K]: rates that join what the reference says. rates[i] becomes the rate of item there[i] in the
-    reference, as far as it is known.
+    `usual`, float64[K]: rates to shrink to. Writes to rates[i] the rate of item there[i] in the reference, if that
+    has enough looks at it.
     """
     expected = 0.0
     got = 0.0
@@ -163,13 +163,14 @@ def common_level(there, n, looks, clicks, ref_looks, ref_clicks, usual, rates):
 
 @no_refcount
 def what_is_known(there, n, reference, far, speaks, votes, prior, known, own):
-    """Write what is known of the items of a stretch without it: `known`, looks and clicks, and `own`, rates.
+    """Write what is known of a stretch's items from outside it: `known`, looks and clicks, and `own`, rates.
 
-    That is what the reference says; of an item that it has fewer than KNOWN looks at, what the log says `far` from
-    the stretch, if that `speaks` of the reference: where items are many, the neighbourhood of a stretch hardly has
-    those that an attack is for. Of items whose looks come in bursts there, too, each block of the log has one vote.
-    `reference`, `far`: [2, K], looks and clicks by item; `votes`: float64[2, K]. `prior`: pseudo-counts of clicks and
-    of looks that items have in common. A short attack may have most of an item's looks, so rates are without it.
+    Counts are those of the reference. For an item with fewer than KNOWN looks there, they are those `far` from the
+    stretch, if `speaks`: where items are many, the neighbourhood of a stretch has hardly any looks at those that an
+    attack targets. If looks at an item come in bursts, each block of the log has one vote instead. `reference`,
+    `far`: [2, K], looks and clicks by item; `votes`: float64[2, K]. `speaks`: whether `far` may stand in for the
+    reference. `prior`: common pseudo-counts of clicks and looks. The stretch itself is excluded from the rates, since
+    a short attack may have most of an item's looks.
     """
     for i in range(n):
         k = there[i]
@@ -187,15 +188,14 @@ def what_is_known(there, n, reference, far, speaks, votes, prior, known, own):
 
 @no_refcount
 def weigh(there, n, here, reference, known, own, bands, usual, rates, groups):
-    """Nats of evidence that a stretch does not behave as its reference, and which share of items says so.
+    """Return the evidence in nats that a stretch differs from its reference, and the share of items that changed.
 
     `there`, int64[K]: the first n are the items of the stretch. `here` and `reference`: int64[2, K], looks and clicks
-    by item; `known` and `own` are of `what_is_known`. `rates`, float64[K], and `groups`,
-    float64[GROUPS, GROUP_COLUMNS], are scratch. Single items are judged by what is known of them, groups by the
-    reference alone and by usual rates that both have a part in: where most items are seen a few times, such rates fit
-    what they were learnt from.
-    The evidence is the best of three shares of changed items, of groups, and of all clicks together; the share is
-    GROUPED for the latter two.
+    by item; `known` and `own` come from `what_is_known`. `rates`, float64[K], and `groups`,
+    float64[GROUPS, GROUP_COLUMNS], are scratch. Single items are compared with `known`; groups with the reference
+    alone, and by `usual` rates, which both contribute to: where most items have few looks, such rates overfit.
+    The evidence is the maximum over three shares of changed items, groups, and all clicks together; for the latter
+    two the share is GROUPED.
     """
     looks, clicks = here[0], here[1]
     level, together = common_level(there, n, looks, clicks, known[0], known[1], own, rates)
@@ -236,7 +236,7 @@ def weigh(there, n, here, reference, known, own, bands, usual, rates, groups):
 
 @kernel
 def weigh_counts(here, reference, far, speaks, votes, prior, bands, usual):
-    """`weigh` for whole counts, [2, K] each: looks and clicks by item."""
+    """Apply `weigh` to whole counts, [2, K] each: looks and clicks by item."""
     n_items = bands.size
     there = np.empty(n_items, np.int64)
     n = 0
@@ -253,7 +253,7 @@ def weigh_counts(here, reference, far, speaks, votes, prior, bands, usual):
 
 @kernel
 def evidence_by_item(looks, clicks, rates, strength, out):
-    """Write the log Bayes factor that each item's rate is its own, not the one that `strength` looks tell of."""
+    """Write the log Bayes factor of a new rate for each item, against `rates` with the weight of `strength` looks."""
     for k in range(looks.size):
         out[k] = 0.0
         if looks[k] > 0 and strength[k] >= KNOWN:

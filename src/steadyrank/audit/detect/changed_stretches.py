@@ -1,4 +1,4 @@
-"""Stretches of a log in which clicks behave otherwise: found at every scale, told from drift, and cut out exactly."""
+"""Find stretches of a log with unusual click behaviour, distinguish them from drift, and locate their boundaries."""
 
 import functools
 import itertools
@@ -14,39 +14,41 @@ from .scales import Tally, Units, count_where
 from .stretches import BAR, SHORTEST, Elsewhere, Recall, Stretch, Tell, anew, parts, silent, tightened
 from .two_regimes import two_states
 
-SUDDEN = 2.5  # nats by which a step must explain a change better than a slower one does
-NEAR = 0.3  # share of an interval's evidence that shows next to one of its edges: that of drift shows far off
-CHANGE = 3.0  # nats a change of regime costs, beside log n
-MARGIN = 16  # parts beside a stretch, and the share of it, that may belong to it
-TRIED = 12  # stretches that may show the clearest change
-TRIED_WHERE_KNOWN = 4  # of a log whose items are seen often: what shows is clear, and each costs a pass
-SAME = 2  # times as long as a stretch that lies in it, and may be all of the same change: what is fitted already
-JOINED = 4  # of those, whose edges are tried with one another
+SUDDEN = 2.5  # nats by which a step must explain a change better than a gradual one
+NEAR = 0.3  # least share of an interval's evidence found next to its edges: drift shows only at a distance
+CHANGE = 3.0  # nats, the price of a change of regime, in addition to log n
+MARGIN = 16  # margin beside a stretch that may belong to it: this many parts, or 1 / MARGIN of the stretch
+TRIED = 12  # candidates for the clearest change
+TRIED_WHERE_KNOWN = (
+    4  # the same in a log with many looks per item: evidence is clear, and each candidate costs a pass
+)
+SAME = 2  # a candidate within a fitted stretch of at most this many times its length is taken for the same change
+JOINED = 4  # best candidates whose edges are tried in all combinations
 MOST_REGIMES = 6  # of a log; each costs a pass over a part of it
-TURNS = 4  # intervals, and the share of the log they hold at least, that are taken for day and night
+TURNS = 4  # from this many intervals on that cover TURN_SHARE of the log, they are taken for day and night
 TURN_SHARE = 0.4
 
 
-Regimes: TypeAlias = tuple[int, int, int]  # a stretch from a part to before another, and the number of its regime
+Regimes: TypeAlias = tuple[int, int, int]  # first part of a stretch, the part after its last, and its regime's number
 
 
 class ChangedStretch(NamedTuple):
-    """Parts `start` to before `end` of a log, such as impressions, whose clicks do not behave as the others'."""
+    """A stretch with unusual clicks: parts `start` to before `end` of a log, such as impressions."""
 
     start: int
     end: int
-    evidence: float  # nats, beyond what the number of stretches looked at explains
-    steps: tuple[float, float] = (0.0, 0.0)  # nats by which each edge is sudden; inf at an end of the log
+    evidence: float  # nats, corrected for the number of stretches searched
+    steps: tuple[float, float] = (0.0, 0.0)  # nats for a sudden change at each edge; inf at an end of the log
 
     def in_impressions(self, units: Units, n: int) -> "ChangedStretch":
-        """The same in impressions, of which the log has n."""
+        """Convert parts to impressions, of which the log has n."""
         return self._replace(start=self.start * units.span, end=min(self.end * units.span, n))
 
 
 def regimes(units: Units, threads: int = 1, tell: Tell = silent, recall: Recall = anew) -> Small:
-    """The number of each part's regime, int16[n]: 0, 1, ... in the order in which they were told apart.
+    """The regime number of each part, int16[n]: 0, 1, ... in the order in which the regimes were separated.
 
-    A log is divided in two by the clearest sudden change, and so are its parts. O(looks log n) a division.
+    The log is divided in two at the clearest sudden change, and so are the results. O(looks log n) per division.
     """
     label: Small = np.zeros(units.n, np.int16)
     queue, made = [0], 1
@@ -68,25 +70,25 @@ def regimes(units: Units, threads: int = 1, tell: Tell = silent, recall: Recall 
 
 
 def _within(recall: Recall, name: str) -> Recall:
-    """The same, of steps that are part of one."""
+    """A `Recall` that prefixes the names of steps."""
     return lambda step, compute: recall(f"{name}-{step}", compute)
 
 
 def _second(whole: Stretch, where: Ints, made: int, cost: float, recall: Recall) -> Bools | None:
-    """Which of some parts of a log, divided in `made` regimes so far, are one more; None without a sudden change."""
+    """Divide the parts `where` of one regime, the log having `made` so far: which belong to a new one, or None."""
     if made == 1:
         return _clearest(whole, cost)
-    rest = whole.elsewhere if 2 * where.size > whole.n else None  # what is no attack speaks of all of the log
+    rest = whole.elsewhere if 2 * where.size > whole.n else None  # most of the log is no attack: use all of it
     some = Stretch(whole.units.only(where), where, None, whole.threads, whole.tell, rest, recall)
     return _clearest(some, cost)
 
 
 def _clearest(part: Stretch, cost: float) -> Bools | None:
-    """Which parts of a stretch belong to the second of two regimes, by its clearest sudden change; None without."""
+    """Divide a stretch at its clearest sudden change: bool[n], parts of the second regime; None without a change."""
     fitted: set[tuple[int, int]] = set()
     for start, end in itertools.islice(part.candidates(), TRIED if part.rare else TRIED_WHERE_KNOWN):
         size = min(SAME * (end - start), part.n)
-        if not any(low <= start and end <= high <= low + size for low, high in fitted):  # else it shows already
+        if not any(low <= start and end <= high <= low + size for low, high in fitted):  # else it is fitted already
             fitted.update(part.fitted(start, end))
     best = _ranked(part, fitted, cost)[:JOINED]
     joined = {(start, end) for _, start, _ in best for _, _, end in best if start < end}
@@ -98,18 +100,20 @@ def _clearest(part: Stretch, cost: float) -> Bools | None:
 
 
 def _ranked(part: Stretch, stretches: set[tuple[int, int]], cost: float) -> list[tuple[float, int, int]]:
-    """Stretches with what dividing them from the rest is worth, as `Stretch.alone` has it, the clearest first."""
+    """Sort stretches by the score of separating them from the rest (`Stretch.alone`), the best first."""
     alone = [(part.alone(start, end, cost), start, end) for start, end in stretches]
     return sorted(alone, key=lambda one: (-part.tolled(one[0], one[2] - one[1]), one[1:]))
 
 
 def _divided(part: Stretch, start: int, end: int, score: float, cost: float) -> Bools | None:
-    """The better of two divisions: into a stretch and the others, and as parts behave; None if no edge is sudden."""
+    """The best division: the stretch against the rest, or by regimes fitted to an edge; None if no edge is sudden."""
     changes = [(at, *part.change(at, end - start)) for at in (start, end)]
     clear = [(at, step) for at, evidence, step in changes if evidence >= BAR]
     divisions: list[tuple[float, Bools]] = []
     for at in (at for at, step in clear if step >= SUDDEN):
-        if not any(second[at] != second[at - 1] for _, second in divisions):  # an edge of one that was found already
+        if not any(
+            second[at] != second[at - 1] for _, second in divisions
+        ):  # else it is an edge of an earlier division
             divisions.append(part.split(at, end - start, cost))
     if clear and sum(step for *_, step in changes) >= SUDDEN:
         divisions.append((score, marked(part.n, [(start, end)])))
@@ -120,13 +124,13 @@ def _divided(part: Stretch, start: int, end: int, score: float, cost: float) -> 
 
 
 def runs(flags: Bools) -> list[tuple[int, int]]:
-    """Where stretches of True begin and end."""
+    """The runs of True: first index, and the one after the last."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
 def widened(flags: Bools) -> Bools:
-    """Flags with some of what lies beside each run of them, where an edge may lie."""
+    """Extend each run of flags by a margin, within which its true edge may lie."""
     wide = flags.copy()
     for start, end in runs(flags):
         margin = max((end - start) // MARGIN, MARGIN)
@@ -135,7 +139,7 @@ def widened(flags: Bools) -> Bools:
 
 
 def marked(n: int, stretches: Iterable[tuple[int, int]]) -> Bools:
-    """Which of n impressions lie in any of some stretches, each from its start to before its end."""
+    """bool[n], which impressions lie in any of the stretches, each from its start to before its end."""
     flags: Bools = np.zeros(n, np.bool_)
     for start, end in stretches:
         flags[start:end] = True
@@ -143,7 +147,7 @@ def marked(n: int, stretches: Iterable[tuple[int, int]]) -> Bools:
 
 
 class Calm:
-    """Impressions outside of some stretches, each by its number among them."""
+    """The impressions outside of some stretches, indexed by their number among these."""
 
     def __init__(self, calm: Bools) -> None:
         self.starts, ends = np.array(runs(calm), np.int64).reshape(-1, 2).T
@@ -151,11 +155,11 @@ class Calm:
 
     @property
     def size(self) -> int:
-        """How many."""
+        """The number of these impressions."""
         return int(self.so_far[-1])
 
     def at(self, numbers: Ints) -> Ints:
-        """Their places in the log."""
+        """Their indices in the log."""
         run = np.searchsorted(self.so_far, numbers, "right") - 1
         places: Ints = self.starts[run] + numbers - self.so_far[run]
         return places
@@ -193,7 +197,7 @@ def intervals(
 
 
 def _standing(logs: dict[int, Stretch], stretches: list[Regimes], i: int) -> ChangedStretch | None:
-    """One of some stretches, if it stands."""
+    """Stretch i as an interval, if its evidence and its edges hold up, else None."""
     start, end, regime = stretches[i]
     log, edges = logs[regime], [0, *(at for one in stretches for at in one[:2]), logs[regime].n]
     low, high = _neighbours(edges, stretches, i)
@@ -214,7 +218,7 @@ def _standing(logs: dict[int, Stretch], stretches: list[Regimes], i: int) -> Cha
 
 
 def _suspect_stretches(label: Small, suspect: Bools) -> list[Regimes]:
-    """Where stretches of one suspect regime each begin and end."""
+    """The suspect stretches, split where the regime changes."""
     return [
         (start + a, start + b, int(label[start + a]))
         for start, end in runs(suspect)
@@ -223,14 +227,14 @@ def _suspect_stretches(label: Small, suspect: Bools) -> list[Regimes]:
 
 
 def without(units: Units, suspect: Bools) -> Stretch:
-    """A log of which only what lies outside of suspect parts says what is usual, and what is known of items."""
+    """The whole log as a `Stretch` that learns what is usual from the parts that are not suspect."""
     elsewhere = outside_of(units, suspect)
     looks, clicks = elsewhere.counts
     return Stretch(units, np.arange(units.n), (looks, clicks), elsewhere=elsewhere)
 
 
 def outside_of(units: Units, suspect: Bools) -> Elsewhere:
-    """What the parts of a log say that are not suspect, bool[n]."""
+    """Counts of the parts of a log that are not `suspect`, bool[n]."""
 
     def calm(start: int, end: int) -> Tally:
         counts = np.zeros(units.n_items, np.int64), np.zeros(units.n_items, np.int64)
@@ -241,7 +245,7 @@ def outside_of(units: Units, suspect: Bools) -> Elsewhere:
 
 
 def _settled(label: Small, shortest: int) -> Small:
-    """Labels without stretches too short to say anything between two others: they go with the one before."""
+    """Merge stretches shorter than `shortest` between two others into the one before."""
     label = label.copy()
     edges = [0, *(np.flatnonzero(np.diff(label)) + 1).tolist(), label.size]
     for start, end in itertools.pairwise(edges):
@@ -251,7 +255,7 @@ def _settled(label: Small, shortest: int) -> Small:
 
 
 def _neighbours(edges: list[int], stretches: list[Regimes], i: int) -> tuple[int, int]:
-    """How far behaviours reach that begin where an interval ends: usual ones, or another interval's."""
+    """How far the behaviour before and after interval i extends, usual or another interval's: its outer bounds."""
     start, end, _ = stretches[i]
     low, high = edges[2 * i], edges[2 * i + 3]
     if low == start and i > 0:
@@ -262,7 +266,7 @@ def _neighbours(edges: list[int], stretches: list[Regimes], i: int) -> tuple[int
 
 
 def _around(log: Stretch, stretches: list[Regimes], start: int, end: int, room: int) -> Tally:
-    """Counts of usual impressions around an interval, `room` on either side."""
+    """Counts of usual parts around an interval, `room` on either side."""
     usual = ~marked(log.n, [one[:2] for one in stretches])
     so_far = np.concatenate([[0], np.cumsum(usual)])
     low = int(np.searchsorted(so_far, max(so_far[start] - room, 0), "left"))
@@ -272,10 +276,10 @@ def _around(log: Stretch, stretches: list[Regimes], start: int, end: int, room: 
 
 
 def _alike(log: Stretch, kept: list[ChangedStretch]) -> list[ChangedStretch]:
-    """More intervals that behave as those found do, though they would not stand alone.
+    """Find more intervals that behave like those found, though they would not be significant alone.
 
-    An attack that is known by its rates is told from what is usual by fewer impressions than one that is not. Items
-    not seen in it are taken to change as their group does.
+    With known rates, fewer impressions suffice to recognise an attack. Items not seen in the intervals found are
+    assumed to change as their group does.
     """
     if not kept:
         return []
@@ -296,7 +300,7 @@ def _cut(logs: dict[int, Stretch], stretches: list[Regimes]) -> list[Regimes]:
     """Intervals with each edge where it explains most, judged by impressions that lie clear of it."""
     n = next(iter(logs.values())).n
     suspect = marked(n, [one[:2] for one in stretches])
-    shared = {one[1] for one in stretches} & {one[0] for one in stretches}  # those between two intervals stay
+    shared = {one[1] for one in stretches} & {one[0] for one in stretches}  # edges between two intervals are kept
     cut: list[Regimes] = []
     for start, end, regime in stretches:
         log = logs[regime]
@@ -325,9 +329,9 @@ def _edge(log: Stretch, suspect: Bools, start: int, end: int, at: int) -> int:
 
 
 def _widened(log: Stretch, suspect: Bools, start: int, end: int) -> tuple[int, int]:
-    """An interval with what next to it behaves otherwise, too, though not as the rest of it does.
+    """Extend an interval by unusual behaviour next to it, even if that differs from the rest of the interval.
 
-    A learner that follows an attack soon shows other items: those of its first impressions are not seen later in it.
+    A learner under attack soon shows other items: those of the attack's first impressions are not shown later.
     """
     others = np.flatnonzero(suspect)
     low = max([0, *(others[others < start][-1:] + 1).tolist()])
@@ -348,7 +352,7 @@ def _widened(log: Stretch, suspect: Bools, start: int, end: int) -> tuple[int, i
 
 
 def _odd(log: Stretch, usual: Tally, low: int, high: int, at_end: bool) -> int:
-    """How many parts at the end, or at the start, of a zone behave otherwise than usual."""
+    """The number of parts at the end, or at the start, of a zone that behave unusually."""
     if high - low < log.few:
         return 0
     gain = log.gains(low, high, *log.rates(usual, log.between(low, high))) - log.toll
@@ -357,13 +361,13 @@ def _odd(log: Stretch, usual: Tally, low: int, high: int, at_end: bool) -> int:
     if size < 2 * log.few:
         return 0
     start, end = (high - size, high) if at_end else (low, low + size)
-    middle = (start + end) // 2  # both halves must show it: one list alone may show a lot
+    middle = (start + end) // 2  # both halves must show it: a single list may carry much evidence
     halves = log.between(start, middle), log.between(middle, end)
     return size if min(log.weigh(half, usual)[0] for half in halves) >= BAR else 0
 
 
 def edge_range(units: Units, part: ChangedStretch, suspect: Bools, at: int) -> tuple[int, int]:
-    """Where an edge of an interval lies, with a chance of 95 %: its log likelihood at each part nearby."""
+    """The 95 % interval of an edge, from the likelihood of a change at each part nearby."""
     log = without(units, suspect)
     low, so_far = _tilt(log, suspect, part.start, part.end, at)
     if so_far.size == 0:
@@ -375,9 +379,9 @@ def edge_range(units: Units, part: ChangedStretch, suspect: Bools, at: int) -> t
 
 
 def _tilt(log: Stretch, suspect: Bools, start: int, end: int, at: int) -> tuple[int, Floats]:
-    """A part and how the evidence for the interval adds up from it, around an edge; nothing where none is.
+    """Return a part near an edge, and the cumulative evidence for the interval from there on; empty if unavailable.
 
-    The rates are those of parts clear of the edge, half an interval away.
+    Rates are learnt from parts at least half an interval away from the edge.
     """
     nothing = np.zeros(0)
     half = (end - start) // 2

@@ -1,18 +1,18 @@
-"""How odd each client of a log is, judged by how much its clients differ anyway.
+"""Score how odd each client of a log is, calibrated by how much honest clients differ.
 
 Honest clients are not alike: some click more, some only at the top, some have a taste of their own, and clicks
-within a list hang together. So each test has a spread that is estimated from the log's own clients, and its scores
-are divided by what they exceed their promise by at the 90th percentile. A score is minus the logarithm of the chance
-that an honest client is that odd, or of a bound on it:
+within a list are correlated. So each test estimates its overdispersion from the log's own clients, and scores are
+divided by how much their 90th percentile exceeds the nominal one. A score is -log of the p-value of a client, or of
+an upper bound on it:
 
-- *amount*: lists with a click, of those shown, against what others click of lists whose first item is as sought
-  after: beta-binomial (Skellam 1948), in either direction. Lists, not clicks: those of one list hang together;
-- *place*: clicks on the first place, of all clicks, against the share that others give it; beta-binomial;
-- *taste*: how sought after the clicked items are, as ranks among all clicks, against the mean at their place: z^2 /
-  2, since ranks are uniform and a uniform number is sub-Gaussian with its own variance; n clicks count as n / (1 +
-  spread (n - 1)) independent ones (Kish 1965, design effect);
-- *item*: clicks on one item, of the looks at it, against the chances that all give it; beta-binomial, less the
-  logarithm of how many items the client looked at;
+- *amount*: lists with a click, out of those shown, against others' share for lists whose first item is as popular:
+  beta-binomial (Skellam 1948), two-sided. Lists, not clicks, since clicks within one list are correlated;
+- *place*: clicks on the first place, out of all clicks, against the share of other clients; beta-binomial;
+- *taste*: popularity of the clicked items, as ranks among all clicks, against the mean at their place: z^2 / 2, since
+  ranks are uniform and a uniform variable is sub-Gaussian with its own variance; n clicks count as n / (1 +
+  correlation (n - 1)) independent ones (Kish 1965, design effect);
+- *item*: clicks on one item, out of the looks at it, against the probabilities for all clients; beta-binomial, less
+  the logarithm of the number of items the client looked at;
 - *all*: amount, place and taste together: the sum of three exponential scores is Erlang, e^-s (1 + s + s^2 / 2).
 """
 
@@ -40,10 +40,10 @@ from ...core.compiling.jit import kernel
 from .attention import CLICKS as CLICKED
 from .attention import Appeal, PlaceCells, cell_at, chance, looks_of, sums
 
-PAIRS = 20_000_000  # looks of clients that are judged by single items; those with most impressions come first
-AT_ONCE = 1 << 20  # looks of clients that are counted, and pairs that are scored, at once
-ASKED = 1 << 20  # lists that say how sought after first items are
-STRENGTHS = 8  # kinds of lists by how sought after their first item is
+PAIRS = 20_000_000  # most looks in the test of single items; clients with most impressions come first
+AT_ONCE = 1 << 20  # looks counted, and pairs scored, in one block
+ASKED = 1 << 20  # lists sampled for the quantiles of first items' popularity
+STRENGTHS = 8  # kinds of lists by the popularity of their first item
 
 # columns of a table of clients
 SHOWN, LISTS, LISTS_EXPECTED, CLICKS, EXPECTED, TOP, TOP_EXPECTED, TASTE, SUSPECT = range(9)
@@ -51,22 +51,22 @@ CLIENT_COLUMNS = 9
 
 
 class Pairs(NamedTuple):
-    """A client and an item it looked at, one of each a row, in order of clients and of their items."""
+    """Pairs of a client and an item that it looked at, one per row, sorted by client and item."""
 
-    first: Ints  # [client + 1] where those of each client begin
+    first: Ints  # [client + 1] the first row of each client
     item: ItemNumbers
     looks: ItemNumbers
     clicks: ItemNumbers
     expected: Floats
 
     def of(self, client: int, item: int) -> tuple[int, int, float]:
-        """Looks, clicks and how many are expected of a client at an item that it looked at."""
+        """Looks, clicks and expected clicks of a client at an item that it looked at."""
         start, end = self.first[client : client + 2]
         at = start + np.searchsorted(self.item[start:end], item)
         return int(self.looks[at]), int(self.clicks[at]), float(self.expected[at])
 
     def parts(self) -> Iterator[tuple[Ints, slice]]:
-        """All of them, so many at once: the number of the client of each, and which. A client's are together."""
+        """Iterate in blocks over the client number of each pair and the slice of rows; clients are not split."""
         for some in whole_groups(self.first, AT_ONCE):
             rows = slice(int(self.first[some.start]), int(self.first[some.stop]))
             yield np.repeat(np.arange(some.start, some.stop), np.diff(self.first[some.start : some.stop + 1])), rows
@@ -74,21 +74,21 @@ class Pairs(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Nats by which each client is odd, in each way; above 0 for more than expected, below for less."""
+    """Scores of all clients in each test, in nats; positive for more than expected, negative for less."""
 
     amount: Floats
     place: Floats
     taste: Floats
     item: Floats
     all: Floats  # amount, place and taste together
-    which: Ints  # the item that `item` speaks of, -1 for none
-    spread: float  # of the amount, among honest clients
-    excess: float  # what its scores were divided by
-    silence: Floats  # nats that each client would have below 0 in the amount, had it never clicked
+    which: Ints  # the item behind the score `item`, -1 for none
+    spread: float  # overdispersion of the amount among honest clients
+    excess: float  # calibration divisor of the amount
+    silence: Floats  # score in the amount, as a positive number, that each client would have without any click
 
 
 def ranks_of_taste(counts: Ints, appeal: Appeal) -> tuple[Floats, Floats]:
-    """Each item's rank among all clicks, from 0 to 1 by appeal, and the mean of clicks at each cell."""
+    """Each item's rank among all clicks, from 0 to 1 by appeal, and the mean rank of clicks in each cell."""
     clicks = counts[CLICKED].sum(axis=1).astype(np.float64)
     order = np.argsort(appeal.item, kind="stable")
     so_far = np.cumsum(clicks[order])
@@ -100,7 +100,7 @@ def ranks_of_taste(counts: Ints, appeal: Appeal) -> tuple[Floats, Floats]:
 
 
 def top_shares(counts: Ints, cells: PlaceCells) -> Floats:
-    """For each group of lengths, the share of clicks that its first place gets."""
+    """The share of clicks on the first place, for each group of list lengths."""
     clicks = counts[CLICKED].sum(axis=0).reshape(-1, cells.places)
     total = clicks.sum(axis=1)
     share: Floats = np.where(total > 0, clicks[:, 0] / np.maximum(total, 1), 0.5)
@@ -111,9 +111,9 @@ def top_shares(counts: Ints, cells: PlaceCells) -> Floats:
 def tally_clients(
     item, bits, first, base, last, places, client, suspect, appeal, kind, usual, rank, mean, share, out
 ):
-    """Add to out, float64[client, CLIENT_COLUMNS], what each client did.
+    """Add the activity of each client to out, float64[client, CLIENT_COLUMNS].
 
-    `kind`: int64[n], of lists alike; `usual`: the share of each kind that is clicked. O(looks).
+    `kind`: int64[n], kind of each list (`ListKinds`); `usual`: share of lists clicked, by kind. O(looks).
     """
     log_odds, effect = appeal
     for t in range(client.size):
@@ -139,9 +139,10 @@ def tally_clients(
 
 
 def alike(squares: Floats, one: Floats, n: Floats, nats: Floats) -> Floats:
-    """Scores `nats` of n alike things, counted as fewer where honest clients' hang together (Kish 1965).
+    """Reduce scores `nats` of n observations each to the effective number of independent ones (Kish 1965).
 
-    `squares`: of each client's deviation; `one`: the variance of a single thing. Trimmed moments.
+    `squares`: squared total deviation of each client; `one`: variance of a single observation. The correlation within
+    clients is estimated by trimmed moments.
     """
     effective = n
     for _ in range(ROUNDS):
@@ -154,14 +155,14 @@ def alike(squares: Floats, one: Floats, n: Floats, nats: Floats) -> Floats:
 
 
 def calibrated(scores: Floats, judged: Bools) -> Floats:
-    """Scores held to their promise."""
+    """Divide scores by how much they exceed their nominal distribution."""
     return scores / excess(scores, judged)
 
 
 def whole_groups(first: Ints, size: int) -> Iterator[slice]:
-    """Groups in order, as many at a time as hold `size` rows together, or one that holds more.
+    """Slices of consecutive groups with at most `size` rows together, or of a single larger group.
 
-    `first`: int64[group + 1], where the rows of each begin.
+    `first`: int64[group + 1], the first row of each group.
     """
     start, n = 0, first.size - 1
     while start < n:
@@ -174,9 +175,9 @@ def whole_groups(first: Ints, size: int) -> Iterator[slice]:
 def pairs_of(
     impressions: Impressions, cells: PlaceCells, client: ItemNumbers, appeal: Appeal, shown: Floats
 ) -> Pairs:
-    """Clients and the items they looked at. O(looks log looks) of those clients that have looks enough.
+    """Pairs of clients with enough impressions and the items they looked at. O(looks log looks) of these clients.
 
-    Block by block of clients: what is held for a look on the way is held for AT_ONCE of them.
+    Works in blocks of clients: temporary arrays hold about AT_ONCE looks.
     """
     all_looks: Floats = np.zeros(shown.size)
     for some, part in impressions.parts():
@@ -188,7 +189,7 @@ def pairs_of(
     chosen = np.concatenate([some.start + np.flatnonzero(kept[client[some]]) for some in blocks(client.size)])
     taken, whose = impressions.only(chosen), client[chosen]
     in_order = np.argsort(whose, kind="stable")
-    row = np.concatenate([[0], np.cumsum(np.bincount(whose, minlength=shown.size))])  # of `in_order`, by client
+    row = np.concatenate([[0], np.cumsum(np.bincount(whose, minlength=shown.size))])  # [client + 1] into `in_order`
     first = np.concatenate([[0], np.cumsum(np.where(kept[:-1], all_looks, 0.0))]).astype(np.int64)
     many: Ints = np.zeros(shown.size, np.int64)
     grown = mapped.GrowingArrays()
@@ -216,10 +217,10 @@ def pairs_of(
 
 
 def single_items(pairs: Pairs, n_clients: int, factor: Floats) -> tuple[Floats, Ints]:
-    """Each client's oddest item: signed nats less the logarithm of how many items it looked at, and which.
+    """The oddest item of each client: signed score less the log of the number of its items, and the item.
 
-    `factor`: how much more than others each client clicks anyway. Block by block of clients, but for the pairs of
-    several looks, which say how far honest clients differ.
+    `factor`: how much more than others each client clicks overall. Works in blocks of clients, except for pairs with
+    several looks, from which the overdispersion is estimated.
     """
 
     def counts(client: Ints, rows: slice) -> Counts:
@@ -248,9 +249,9 @@ def single_items(pairs: Pairs, n_clients: int, factor: Floats) -> tuple[Floats, 
 
 
 class ListKinds:
-    """Kinds of lists, by their length and how sought after the first item is.
+    """Kinds of lists, by length and by quantile of the first item's popularity.
 
-    Of long logs ASKED lists say where one kind ends and the next begins.
+    The quantiles of a long log are those of a sample of ASKED lists.
     """
 
     def __init__(self, impressions: Impressions, cells: PlaceCells, appeal: Appeal) -> None:
@@ -272,7 +273,7 @@ class ListKinds:
         return kinds
 
     def shares_clicked(self, impressions: Impressions, usual: Bools) -> tuple[Floats, float]:
-        """The share of lists clicked, of each kind and on average, by the impressions of `usual`, bool[n]."""
+        """The share of lists clicked, by kind and on average, among the impressions of `usual`, bool[n]."""
         kinds = (1 + len(self.cells.lengths)) * STRENGTHS
         n, clicked = np.zeros(kinds), np.zeros(kinds)
         for some, part in impressions.parts():
@@ -285,10 +286,10 @@ class ListKinds:
 
 
 def scored(out: Floats, pairs: Pairs, again: Floats) -> Scores:
-    """The scores of all clients from what they did.
+    """The scores of all clients from their activity `out`.
 
-    `again`: [2, client] lists that are the same look as one before (`reloads`), and how many of as many others click.
-    Without these, too, a client must click few.
+    `again`: [2, client] reloaded lists (`reloads`), and how many of these would be clicked usually. A client clicks
+    too little only if that holds without its reloads, too.
     """
     shown, got, due = out[:, SHOWN], out[:, CLICKS], out[:, EXPECTED]
     judged: Bools = shown >= FEWEST
@@ -312,10 +313,10 @@ def scored(out: Floats, pairs: Pairs, again: Floats) -> Scores:
 
 
 def too_active(lists: Floats, shown: Floats, need: float) -> Ints:
-    """Numbers of clients who click in so many lists, whatever these hold, that they are no measure of what is usual.
+    """Numbers of clients who click in too many lists to be used for learning what is usual.
 
-    Their score is `need` nats at least, against the rate of the nine tenths that click least. Where hardly anything
-    is clicked, a few bots make most of the clicks, and their items would seem to be liked by all.
+    Their score against the rate of the nine tenths that click least is at least `need` nats. If clicks are rare, a
+    few bots may cause most of them, and the items they click would seem generally popular.
     """
     judged: Bools = shown >= FEWEST
     each = lists / np.maximum(shown, 1.0)
@@ -326,7 +327,7 @@ def too_active(lists: Floats, shown: Floats, need: float) -> Ints:
 
 
 def least_silent(share: float, spread: float, need: float) -> int:
-    """Impressions without a click after which the amount has a score of `need` nats; `share`: of lists clicked."""
+    """Number of impressions without a click at which the amount's score reaches `need`; `share`: of lists clicked."""
     n, score = 1.0, np.zeros(1)
     while n < 1e9:
         tails(np.zeros(1), np.array([n]), np.array([n * share]), spread, score)

@@ -1,4 +1,4 @@
-"""Clients whose clicks are not those of the others, or who click as an attack does while it lasts."""
+"""Find clients who click unlike the others, or like an attack during a suspect interval."""
 
 import math
 from collections.abc import Sequence
@@ -38,13 +38,13 @@ from .scales import of_impressions, tally
 from .stretches import Elsewhere, UsualRates
 from .two_regimes import gains
 
-SURE = 0.05  # share of the clients named that may be honest (Benjamini and Hochberg 1995)
+SURE = 0.05  # false discovery rate: share of honest clients among those named (Benjamini and Hochberg 1995)
 LISTED = 1_000  # clients
-COMES = 0.5  # share of its impressions that a client has in suspect intervals, to be named for its clicks there
-TELLING = 0.005  # chance that an honest client is silent, below which silence is asked about at all
-QUIET = 0.1  # share of the lists expected that a silent client clicks at most
-PASSES = 2  # what is usual is learnt again without those named
-WAYS = ("amount", "place", "taste", "item", "all", "time")  # in which a client may be odd
+COMES = 0.5  # least share of a client's impressions in suspect intervals for it to be named for its clicks there
+TELLING = 0.005  # a client is tested for silence if an honest one is silent with at most this probability
+QUIET = 0.1  # most lists that a silent client clicks, as a share of those expected
+PASSES = 2  # rounds of learning what is usual, the second without the clients named in the first
+WAYS = ("amount", "place", "taste", "item", "all", "time")  # tests of a client
 
 
 @dataclass(frozen=True)
@@ -54,23 +54,23 @@ class SuspectClient:
     client: Any
     impressions: int
     clicks: int
-    expected_clicks: float  # of someone with the usual taste who looked at the same items
+    expected_clicks: float  # of a client with the usual taste who looked at the same items
     suspect_impressions: int  # those in suspect intervals
-    certainty: float  # 1 - the share of honest ones among all clients named that are as odd or odder
-    why: str  # clicks: not those of the others; time: as an attack has them, while it lasts
-    score: float = 0.0  # nats: minus the log chance that an honest client is that odd
-    effect: float = 0.0  # what stands out, as a multiple of what is expected
+    certainty: float  # 1 - false discovery rate among all clients at least as odd
+    why: str  # clicks: unlike the others'; time: like those of an attack, while it lasts
+    score: float = 0.0  # nats: -log of the p-value
+    effect: float = 0.0  # the count that stands out, as a multiple of the expected one
     reason: str = ""  # in a sentence
 
 
 @dataclass(frozen=True)
 class OddClients:
-    """What a log says of its clients."""
+    """The clients of a log that stand out."""
 
-    named: Ints  # numbers of clients, the clearest first
+    named: Ints  # numbers of clients, the most certain first
     listed: list[SuspectClient]
-    least: int  # impressions without a click before a client could have been named for that; 0 without clients
-    honest: Floats  # [client] share of honest ones among those as odd or odder
+    least: int  # impressions without a click after which a client would be named; 0 without clients
+    honest: Floats  # [client] share of honest clients among those at least as odd
 
 
 NOBODY = OddClients(np.zeros(0, np.int64), [], 0, np.zeros(0))
@@ -86,12 +86,13 @@ def stand_out(
     boards: int = 1,
     reloaded: Bools | None = None,
 ) -> OddClients:
-    """Which clients stand out, and why: the tests of `client_tests`, and one for each suspect interval.
+    """Find the clients that stand out, by the tests of `client_tests` and one for each suspect interval.
 
-    In an interval a client's clicks are weighed: how much better do its rates explain them than the usual ones do?
-    Of someone with usual ones the chance of s nats is at most e^-s (Ville 1939). The clients named are those whose
-    scores pass after Benjamini and Hochberg 1995: of all named, at most SURE are honest. `boards`: on how many each
-    client is judged. `reloaded`: impressions that are the same look as one before (`reloads`). O(looks log looks).
+    The test of an interval is the log likelihood ratio of a client's clicks in it between the interval's rates and
+    the usual ones; for a client with usual rates it reaches s nats with a probability of at most e^-s (Ville 1939).
+    Clients are named with a false discovery rate of at most SURE (Benjamini and Hochberg 1995). `suspect`: bool[n],
+    impressions in suspect `intervals`. `boards`: number of boards on which clients are tested. `reloaded`: bool[n]
+    (`reloads`). O(looks log looks).
     """
     n = len(names)
     if not n or not impressions.n:
@@ -111,8 +112,8 @@ def stand_out(
 
 
 def impressions_of(named: Ints, client: ItemNumbers, n: int) -> Bools:
-    """Which impressions are of some of `n` clients, by their numbers; `client`: whose each impression is."""
-    flags: Bools = np.zeros(n + 1, np.bool_)  # the last is that of nobody, -1
+    """Which impressions are of the clients with the numbers `named`, out of n; `client`: of each impression."""
+    flags: Bools = np.zeros(n + 1, np.bool_)  # the last is for unknown clients, -1
     flags[named] = True
     chosen: Bools = np.empty(client.size, np.bool_)
     for some in blocks(client.size):
@@ -121,7 +122,7 @@ def impressions_of(named: Ints, client: ItemNumbers, n: int) -> Bools:
 
 
 def _first_looks(client: ItemNumbers, reloaded: Bools) -> ItemNumbers:
-    """Whose each impression is, nobody's if it is the same look as one before."""
+    """The client of each impression, -1 for reloads."""
     out: ItemNumbers = mapped.empty(client.size, np.int32)
     for some in blocks(client.size):
         out[some] = np.where(reloaded[some], -1, client[some])
@@ -130,7 +131,7 @@ def _first_looks(client: ItemNumbers, reloaded: Bools) -> ItemNumbers:
 
 
 class _Clients:
-    """The clients of a log, and how odd each is against what is usual."""
+    """The clients of a log and their scores."""
 
     def __init__(
         self,
@@ -148,12 +149,12 @@ class _Clients:
         self.cells = place_cells(impressions)
         self.out: Floats = np.zeros((n, CLIENT_COLUMNS))
         self.scores: Floats = np.zeros((len(WAYS), n))
-        self.share = 0.0  # of lists that are clicked
+        self.share = 0.0  # of lists with a click
         self.tests: Scores
         self.pairs: Pairs
 
     def learn(self, usual: Bools) -> None:
-        """Score all clients against what the impressions of `usual`, bool[n], show."""
+        """Learn usual behaviour from the impressions of `usual`, bool[n], and score all clients against it."""
         shown = self.impressions
         counts = counts_of(shown, self.cells, usual)
         appeal: Appeal = fit(counts)
@@ -162,7 +163,7 @@ class _Clients:
         share, self.share = kinds.shares_clicked(shown, usual)
         at_top = top_shares(counts, self.cells)
         self.out[:] = 0.0
-        again = np.zeros((2, self.n))  # lists reloaded, and how many of as many others click
+        again = np.zeros((2, self.n))  # lists reloaded, and how many of these would be clicked usually
         for some, part in shown.parts():
             kind = kinds.of(part)
             if self.reloaded is not None:
@@ -191,7 +192,7 @@ class _Clients:
         self.scores[5] = self._in_intervals(usual)
 
     def too_active(self) -> Ints:
-        """Clients whose clicks are left out when it is learnt for the first time what is usual."""
+        """Numbers of the clients to leave out when usual behaviour is learnt for the first time."""
         lists, count = np.zeros(self.n), np.zeros(self.n)
         for some, part in self.impressions.parts():
             client, clicked = self.client[some], part.clicks() > 0
@@ -202,7 +203,7 @@ class _Clients:
         return too_active(lists, count, math.log(len(WAYS) * judged / SURE))
 
     def _in_intervals(self, usual: Bools) -> Floats:
-        """Nats by which the rates of a suspect interval explain a client's clicks in it better than the usual do."""
+        """Score of each client in the suspect interval whose rates explain its clicks best, against usual rates."""
         best: Floats = np.zeros(self.n)
         if not self.intervals:
             return best
@@ -216,13 +217,13 @@ class _Clients:
             scale = calibrated(np.maximum(sums[1], 0.0), (there >= FEWEST) & (sums[1] > 0.0))
             ratio = float(np.max(sums[1], initial=0.0) / max(float(np.max(scale, initial=0.0)), 1e-9)) or 1.0
             best = np.maximum(best, np.where(here > 1, sums[0] / max(ratio, 1.0), 0.0))
-        mostly = self.out[:, SUSPECT] >= COMES * self.out[:, SHOWN]  # others' clicks may have been rewritten
+        mostly = self.out[:, SUSPECT] >= COMES * self.out[:, SHOWN]  # clicks of other clients may have been falsified
         return np.where(mostly, best, 0.0)
 
     def _gains(self, rates: tuple[Floats, Floats], start: int, end: int) -> tuple[list[Floats], Floats]:
-        """How much better the second rates explain each client's clicks, inside and outside of an interval, in nats.
+        """Log likelihood ratio, second against first rates, of each client's clicks inside and outside an interval.
 
-        And how many impressions each has inside.
+        Also returns the number of each client's impressions inside.
         """
         sums, here = [np.zeros(self.n), np.zeros(self.n)], np.zeros(self.n)
         for some, part in self.impressions.parts():
@@ -235,10 +236,10 @@ class _Clients:
         return sums, here
 
     def rates_of_honest(self) -> Floats:
-        """For each client, the least share of honest ones at which it would be named with all that are as odd.
+        """For each client, the false discovery rate at which it would be named.
 
-        Clients who came while clicks were suspect are a family of their own: among them bots are no surprise. So are
-        those shown so much that silence could be told.
+        Rates are adjusted within three families of tests: all clients; clients with impressions in suspect intervals,
+        where bots are no surprise; and clients with enough impressions for silence to be significant.
         """
         alone = len(WAYS) * np.exp(-self.scores[:5].max(axis=0))
         everybody = adjusted_shares(alone, self.out[:, SHOWN] > 0)
@@ -250,22 +251,22 @@ class _Clients:
         return shares
 
     def _could_be_quiet(self) -> Bools:
-        """The clients whom silence could make stand out: what they were shown decides, not what they clicked.
+        """The clients with enough impressions for silence to be significant, whatever they clicked.
 
-        Most are shown far too little for that: they need not be allowed for (Bourgon, Gentleman and Huber 2010,
-        independent filtering).
+        Most clients have far too few, so excluding them gains power (Bourgon, Gentleman and Huber 2010, independent
+        filtering).
         """
         able: Bools = np.exp(-self.tests.silence) / 2.0 <= TELLING
         return able
 
     def named(self) -> Ints:
-        """The clients that stand out, the clearest first."""
+        """Numbers of the clients that stand out, the most certain first."""
         share = self.rates_of_honest()
         odd = np.flatnonzero(share <= SURE)
         return odd[np.lexsort((-self.scores[:, odd].max(axis=0), share[odd]))]
 
     def least_silent(self) -> int:
-        """Impressions without any click after which a client would be named for that, alone among honest ones."""
+        """Number of impressions without a click at which a single bot among honest clients would be named."""
         judged = int(np.count_nonzero(self.out[:, SHOWN] >= FEWEST))
         if not judged:
             return 0
@@ -274,7 +275,7 @@ class _Clients:
         return max(least_silent(self.share, self.tests.spread, need), FEWEST)
 
     def described(self, c: int, share: float, names: list[Any], items: list[Any] | None) -> SuspectClient:
-        """What is said of a client."""
+        """The report on a client."""
         row = self.out[c]
         way = int(np.argmax(self.scores[:, c]))
         part = int(np.argmax(self.scores[:3, c])) if WAYS[way] == "all" else way

@@ -1,9 +1,9 @@
-"""Clients who have something in common, such as a network, and together click unlike all others.
+"""Find cohorts, clients with something in common such as a network, who together click unlike all others.
 
-A client of four visits can hardly be judged, and three hundred of them can. So the tests of clients are asked of
-cohorts: all that a cohort's clients were shown and clicked, as if one client had done it, against the spread that the
-log's own cohorts have. Each client says the same: of one with many impressions the first ROWS count, so that a
-cohort is not what its busiest client is, and it must stand out without the client who clicks most, too.
+One client with four visits can hardly be tested, but three hundred of them can. So the tests of clients are applied
+to cohorts: the impressions and clicks of a cohort are pooled as if they were one client's, and compared with the
+overdispersion among the log's cohorts. Clients have about the same weight: only the first ROWS impressions of each
+count, and a cohort must also stand out without the client who clicks most.
 """
 
 from collections.abc import Sequence
@@ -18,17 +18,17 @@ from ...core.arrays import Bools, Ints
 from .clients import SuspectClient, stand_out
 
 ROWS = 10  # impressions of a client that count for its cohort
-CLIENTS = 5  # of a cohort that is judged, at least
-COHORTS = 20  # that are judged, at least: fewer do not say how much honest ones differ
-MOST = 0.2  # share of these impressions that a cohort has at most: one that is larger says itself what is usual
-SURE = 0.99  # least certainty of one that is named: all its clients are blamed together
+CLIENTS = 5  # least clients of a cohort that is judged
+COHORTS = 20  # least cohorts to judge: fewer do not show how much honest ones differ
+MOST = 0.2  # largest share of these impressions in a cohort that is judged: a larger one would define what is usual
+SURE = 0.99  # least certainty of a cohort that is named, since all its clients are blamed together
 
 
 @dataclass(frozen=True)
 class SuspectCohort:
-    """A cohort that stands out. Its counts are of the impressions that were judged."""
+    """A cohort that stands out. Counts cover the impressions that were judged."""
 
-    value: Any  # as it stands in the log
+    value: Any  # as in the log
     clients: int
     impressions: int
     clicks: int
@@ -48,10 +48,10 @@ def odd_cohorts(
     items: Sequence[Any],
     apart: Bools,
 ) -> tuple[int, list[SuspectCohort]]:
-    """How many cohorts are judged, and which stand out, the clearest first; nobody is where too few can be judged.
+    """Return how many cohorts can be judged, and those that stand out, the most certain first; none if too few can.
 
-    `cohort`: the number of each impression's, -1 where it is not known. `apart`: impressions that are suspect anyway,
-    in suspect intervals or of clients that stand out by themselves; they are not asked. O(looks log looks).
+    `cohort`: number of each impression's cohort, -1 if unknown. `apart`: impressions to leave out because they are
+    suspect anyway, in suspect intervals or of clients that stand out by themselves. O(looks log looks).
     """
     pooled = _pooled(client, n_clients, cohort, apart)
     unasked = pooled < 0
@@ -62,7 +62,7 @@ def odd_cohorts(
     count = int(np.count_nonzero(judged))
     if count < COHORTS:
         return count, []
-    pooled[~np.append(judged, False)[pooled]] = -1  # the last is that of nobody
+    pooled[~np.append(judged, False)[pooled]] = -1  # the last is for unknown cohorts, -1
 
     def named() -> dict[Any, SuspectClient]:
         odd = stand_out(impressions, pooled, values, list(items), unasked)
@@ -80,10 +80,7 @@ def odd_cohorts(
 
 
 def _pooled(client: ItemNumbers, n_clients: int, cohort: ItemNumbers, apart: Bools) -> ItemNumbers:
-    """The cohort of each impression that counts for one: the first ROWS of each client, of those that are not apart.
-
-    -1 of all others.
-    """
+    """The cohort of each impression that counts, the first ROWS of each client that are not `apart`; else -1."""
     before: Ints = np.zeros(n_clients, np.int64)
     pooled: ItemNumbers = mapped.empty(client.size, np.int32)
     for some in blocks(client.size):

@@ -1,7 +1,7 @@
-"""What a log could have shown: the smallest attacks of some kinds that would have been found in it.
+"""Estimate the power of an audit: the smallest attacks of some kinds that would have been found in a log.
 
-Attacks are planted in the log's own lists, judged as a suspect stretch is, and made larger until four in five would
-be found.
+Attacks are simulated on the log's own lists, judged as suspect stretches are, and made larger until four in five are
+found.
 """
 
 import math
@@ -16,38 +16,38 @@ from .changed_stretches import Calm
 from .explanations import Usual, explain, gathered
 from .stretches import BAR, SHORTEST
 
-CHANCE = 0.8  # that an attack is found
-DRAWS = 10  # attacks of a size
+CHANCE = 0.8  # probability with which an attack must be found
+DRAWS = 10  # simulated attacks per size
 TARGETS = 3  # items that are promoted, or demoted
-MARGIN = 6.0  # nats that finding the edges of an attack takes, beyond knowing them
-STEP = math.sqrt(2.0)  # from size to size
-LARGEST = 0.25  # share of a log beyond which sizes are not tried
-MOST = 20_000  # impressions of an attack that are tried at most
+MARGIN = 6.0  # nats for having to search for the edges of an attack, which a simulation knows
+STEP = math.sqrt(2.0)  # factor from one size to the next
+LARGEST = 0.25  # largest attack tried, as a share of the log
+MOST = 20_000  # largest attack tried, in impressions
 KINDS = ("promote", "demote", "silent")
 
 
 @dataclass(frozen=True)
 class Detectable:
-    """Impressions, one after the other, of the smallest attack found with a chance of 80 %; None if none is.
+    """Size, in consecutive impressions, of the smallest attack found with a probability of 80 %; None if none is.
 
-    promote: three items that are clicked less than others are clicked wherever looked at, and nothing else; demote:
-    the three most clicked items never are; silent: nothing is clicked.
+    promote: three items with below-average click rates are clicked whenever looked at, and nothing else is; demote:
+    the three most clicked items are never clicked; silent: nothing is clicked.
     """
 
     promote: int | None
     demote: int | None
     silent: int | None
-    client: int  # impressions without a click after which a single client would have been named; 0 without clients
+    client: int  # impressions without a click after which a single client would be named; 0 without clients
 
     def hidden(self, n: int) -> int:
-        """The largest attack of these that could hide in n impressions."""
+        """Size of the largest of these attacks that could go undetected in n impressions."""
         return min(n, max(n if size is None else size for size in (self.promote, self.demote, self.silent)))
 
 
 def detectable(
     impressions: Impressions, cells: PlaceCells, usual: Usual, free: Calm, client: int, rng: np.random.Generator
 ) -> Detectable:
-    """The smallest attacks that this log could have shown; `free`: its usual impressions."""
+    """The smallest attacks that would have been found in this log; `free`: its usual impressions."""
     sizes = {kind: _smallest(kind, impressions, cells, usual, free, rng) for kind in KINDS}
     return Detectable(**sizes, client=client)
 
@@ -72,7 +72,7 @@ def _smallest(
 
 
 def _targets(kind: str, usual: Usual) -> Ints:
-    """The items that an attack wants clicked, or not clicked: of those, the ones looked at most."""
+    """The items that an attack promotes or demotes, chosen for the strongest effect."""
     seen = np.flatnonzero(usual.looks)
     rate = usual.appeal.item[seen]
     if kind == "promote":
@@ -90,5 +90,7 @@ def _would_be_found(
     hit: Bools = np.isin(item, target)
     bits = hit if kind == "promote" else bits & ~hit if kind == "demote" else np.zeros(bits.size, np.bool_)
     explanation = explain(usual, gathered(item, cell, bits, cells.n))
-    where = math.log(max(4.0 * impressions.n / chosen.size, 1.0))  # stretches of half their length, in two directions
+    where = math.log(
+        max(4.0 * impressions.n / chosen.size, 1.0)
+    )  # stretches tried: at steps of half a length, in two directions
     return explanation.all >= BAR + where + MARGIN and explanation.left >= BAR + MARGIN

@@ -1,10 +1,10 @@
-"""What made clicks change: all items alike, places and lengths of lists, or single items beyond what is honest.
+"""Explain a change of clicks: by all items alike, by places and lengths of lists, or by single items.
 
-A stretch is explained step by step against what is usual. First all items may have shifted together (a weekend, a
-sale). Then every cell may have a shift of its own (another layout, shorter lists; items that a new ranker shows
-elsewhere are expected to be clicked as at that place anyway). Then single items may have moved as far as a promotion
-moves them. What evidence is left after each step says which of them explains the change; what no step explains is
-suspect.
+A stretch is compared with what is usual, allowing for more in each step. First, all items may have shifted together
+(a weekend, a sale). Then every cell may have its own shift (another layout, shorter lists; items that a new ranker
+shows elsewhere are already expected to be clicked as at that place). Then single items may have moved as far as a
+promotion moves them. The first step after which little evidence is left explains the change; if much is left after
+all of them, the change is suspect.
 """
 
 import math
@@ -19,14 +19,14 @@ from .attention import CLICKS, LOOKS, Appeal, fit, sums
 from .bayes_factors import BEYOND, CHANGED, CHOICE, DISPERSED, EDGE, GROUP_CHANGED, GROUPS, HOLD, evidence_by_item
 from .stretches import BANDS, prior_of
 
-SHIFT = BEYOND  # of log-odds, that honest users make together; beyond it is suspect
-MOVED = math.log(6.0)  # of log-odds, that another layout makes at a place
-PROMOTED = 0.18  # points that an honest promotion adds to an item's click rate: 15, and some room
-FADED = 0.5  # share of its clicks that an item whose promotion ends, or that others crowd out, keeps at least
-FEW = 0.06  # share of the items, as many as looks are spread over, that are promoted at once: one at least
-WIGGLE = 0.1  # of log-odds, that any item honestly moves
-STEPS = 12  # of fitting shifts
-SEEN = 50  # looks at a cell before what is usual there is known
+SHIFT = BEYOND  # largest honest shift of all log-odds together; a larger one is suspect
+MOVED = math.log(6.0)  # largest shift of log-odds at a place by another layout
+PROMOTED = 0.18  # most that an honest promotion adds to a click rate: 15 percentage points, and some room
+FADED = 0.5  # least share of its clicks that an item keeps when its promotion ends or others crowd it out
+FEW = 0.06  # share of the effective number of items that may be promoted at once, at least one item
+WIGGLE = 0.1  # shift of log-odds that any item may have
+STEPS = 12  # iterations of fitting shifts
+SEEN = 50  # least looks at a cell for its usual rate to be known
 HIGH = 200.0  # nats: as good as certain
 
 
@@ -35,13 +35,13 @@ class Usual(NamedTuple):
 
     appeal: Appeal
     looks: Ints  # [K]
-    strength: Ints  # [K] looks that rates are worth: with those of what items have in common, 0 for unknown ones
+    strength: Ints  # [K] looks that rates are worth, those of the prior included; 0 for unknown items
     at_cell: Ints  # [cell] looks
     bands: Ints  # [K] group of items by their appeal
 
 
 class StretchCounts(NamedTuple):
-    """Looks and clicks of a stretch by item and cell, a row for each pair that occurs."""
+    """Looks and clicks of a stretch by item and cell, one row per pair that occurs."""
 
     item: Ints
     cell: Ints
@@ -50,16 +50,16 @@ class StretchCounts(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """Nats of evidence for a change: in all, and left when more and more is allowed for."""
+    """Nats of evidence for a change: in total, and left after allowing for more and more."""
 
     all: float
-    after_level: float  # all items together
-    after_places: float  # and each cell on its own
+    after_level: float  # a shift of all items together
+    after_places: float  # and one of each cell
     left: float  # and single items as a promotion moves them
-    level: float  # factor of the odds of all items together
+    level: float  # factor on the odds of all items together
 
     def kind(self, bar: float) -> str:
-        """What explains the change: level, places, items (honestly); or clicks, if nothing does."""
+        """What explains the change: level, places or items; or "clicks" if nothing honest does."""
         if self.left >= bar:
             return "clicks"
         if self.after_places >= bar:
@@ -68,7 +68,7 @@ class Explanation(NamedTuple):
 
 
 def usual_of(counts: Ints) -> Usual:
-    """What is usual in some impressions, counted by item and cell (`counts_of`). O(items times cells)."""
+    """Learn what is usual from counts by item and cell (`counts_of`). O(items times cells)."""
     appeal = fit(counts)
     looks = counts[LOOKS].sum(axis=1)
     edges = np.quantile(appeal.item[looks > 0], BANDS) if looks.any() else np.zeros(len(BANDS))
@@ -77,14 +77,14 @@ def usual_of(counts: Ints) -> Usual:
 
 
 def strength_of(looks: Ints, clicks: Ints) -> Ints:
-    """Looks that the rate of each item is worth, int64[K]: its own and, HOLD at most, those of the items' prior."""
+    """The weight of each item's rate in looks, int64[K]: its own looks plus at most HOLD of the common prior."""
     prior = np.rint(min(prior_of(looks, clicks)[1], HOLD)).astype(np.int64)
     strength: Ints = np.where(looks >= KNOWN, looks + prior, 0)
     return strength
 
 
 def explain(usual: Usual, counts: StretchCounts) -> Explanation:
-    """How much of a stretch's clicks is explained by what. O(pairs of item and cell)."""
+    """Explain a stretch's clicks step by step. O(pairs of item and cell)."""
     base = usual.appeal.item[counts.item] + usual.appeal.cell[counts.cell]
     n_cells, n_items = usual.at_cell.size, usual.looks.size
     looks = sums(counts.item, counts.looks, n_items)
@@ -105,7 +105,7 @@ def explain(usual: Usual, counts: StretchCounts) -> Explanation:
 
 
 def _places(usual: Usual, base: Floats, counts: StretchCounts, n_cells: int) -> Floats:
-    """The shift of each cell: its own, within MOVED, around one that all share, within SHIFT."""
+    """The shift of each cell: its own, up to MOVED, around a common one, up to SHIFT."""
     known = usual.at_cell >= SEEN
     places = _shift(base, counts, counts.cell, n_cells, np.where(known, MOVED, 12.0))
     weight = sums(counts.cell, counts.looks / (1.0 + np.exp(-base)), n_cells) * known
@@ -116,7 +116,7 @@ def _places(usual: Usual, base: Floats, counts: StretchCounts, n_cells: int) -> 
 
 
 def _shift(base: Floats, counts: StretchCounts, group: Ints, n: int, room: Floats) -> Floats:
-    """The shift of log-odds of each group at which it gets its clicks, within `room`; half a click joins both."""
+    """The shift of log-odds of each group that yields its clicks, up to `room`; both counts get half a click."""
     shift: Floats = np.zeros(n)
     got = sums(group, counts.clicks, n) + 0.5
     for _ in range(STEPS):
@@ -126,7 +126,7 @@ def _shift(base: Floats, counts: StretchCounts, group: Ints, n: int, room: Float
 
 
 def _allowed(usual: Usual, looks: Floats, clicks: Floats, expected: Floats) -> Floats:
-    """Expected clicks, moved towards those seen as far as honest items move alone: most a little, few a lot."""
+    """Expected clicks moved towards the observed ones as far as honest items move: most a little, few a lot."""
     rate = np.clip(expected / np.maximum(looks, 1.0), EDGE, 1.0 - EDGE)
     low, high = (looks / (1.0 + (1.0 - rate) / rate * math.exp(by)) for by in (WIGGLE, -WIGGLE))
     near = np.clip(clicks, low, high)
@@ -139,7 +139,7 @@ def _allowed(usual: Usual, looks: Floats, clicks: Floats, expected: Floats) -> F
 
 
 def _evidence(usual: Usual, looks: Floats, clicks: Floats, expected: Floats) -> float:
-    """Nats that items, groups, or all together do not have the clicks expected: as `bayes_factors.weigh` has it."""
+    """Nats that items, groups, or all together differ from expected clicks, combined as in `bayes_factors.weigh`."""
     alone = _novelty(looks, clicks, expected, usual.strength)
     items = max(float(np.log1p(share * np.expm1(alone)).sum()) for share in CHANGED)
     kinds = [sums(usual.bands, of, GROUPS) for of in (looks, clicks, expected, usual.looks)]
@@ -149,7 +149,7 @@ def _evidence(usual: Usual, looks: Floats, clicks: Floats, expected: Floats) -> 
 
 
 def _together(looks: float, got: float, due: float) -> float:
-    """Nats of all clicks against all expected, as in `bayes_factors.beyond`."""
+    """Nats that the total of clicks differs from the expected one, as in `bayes_factors.beyond`."""
     nats = due - got + (got * math.log(got / max(due, EDGE)) if got > 0.0 else 0.0)
     return nats / DISPERSED - 0.5 * math.log1p(looks)
 
@@ -163,14 +163,14 @@ def _novelty(looks: Floats, clicks: Floats, expected: Floats, strength: Floats |
 
 
 def by_pairs(counts: Ints) -> StretchCounts:
-    """What `attention.counts_of` counts, as pairs that occur."""
+    """Convert counts of `attention.counts_of` to pairs that occur."""
     item, cell = np.nonzero(counts[LOOKS])
     looks, clicks = (counts[of, item, cell].astype(np.float64) for of in (LOOKS, CLICKS))
     return StretchCounts(item, cell, looks, clicks)
 
 
 def gathered(item: ItemNumbers, cell: Ints, bits: Bools, n_cells: int) -> StretchCounts:
-    """Looks, one a row, as counts by item and cell."""
+    """Count looks, one per row, by item and cell."""
     key, where, looks = np.unique(item.astype(np.int64) * n_cells + cell, return_inverse=True, return_counts=True)
     clicks = sums(where, bits, key.size)
     return StretchCounts(key // n_cells, key % n_cells, looks.astype(np.float64), clicks)

@@ -1,10 +1,9 @@
-"""What an audit says of one board: suspect intervals and clients, other changes, the ranking with and without.
+"""Audit one board: suspect intervals and clients, other changes, and the ranking with and without the suspect part.
 
-How sure an interval is comes from the log itself. A Bayes factor promises that s nats come by chance once in e^s
-times. Where items are many and each is seen rarely, or where taste drifts all the time, it may not keep that. So the
-evidence of a stretch is compared with that of impressions drawn at random from the usual ones (as a permutation of
-the log would put them there), and with that of usual stretches as long as it: their mean excess, at least 1 as
-promised, is the scale on which nats count.
+The certainty of an interval is calibrated on the log itself. Nominally, s nats of a Bayes factor arise by chance once
+in e^s times. That may not hold if there are many items with few looks each, or if taste drifts all the time. So the
+evidence of a stretch is divided by a scale: the mean evidence, at least the nominal 1, of impressions drawn at random
+from the usual ones (as in a permutation of the log), and of usual stretches of the same length.
 """
 
 import itertools
@@ -29,19 +28,19 @@ from .place_rates import PlaceRates, place_rates
 from .scales import Tally, Units, summed_up, tally
 from .stretches import BAR, Recall, Tell, anew, rates_by_item, silent
 
-DRAWS = 24  # of impressions at random, and as many stretches where the log has them
-LONGEST_DRAW = 2_000  # impressions of a draw: as many show how evidence behaves
+DRAWS = 24  # random draws, and at most as many usual stretches, that calibrate evidence
+LONGEST_DRAW = 2_000  # most impressions in a draw: enough to calibrate
 LISTED = 50  # items of an interval
 POINTS = 240  # of the time line
-LEAST = 40  # impressions of a point of it, in logs that have several hundred: fewer are noise
-IMPRESSIONS, CLICKS, EXPECTED = range(3)  # columns of points; clicks are expected of the usual taste
+LEAST = 40  # least impressions per point of it, in logs with several hundred: fewer are noise
+IMPRESSIONS, CLICKS, EXPECTED = range(3)  # columns of points; expected clicks are those of the usual taste
 POINT_COLUMNS = 3
 SURE = 0.99  # least certainty of an interval that is called suspect
-SEED = 27  # of the draws that certainty and power come from: the same log gets the same answer
+SEED = 27  # of the draws behind certainty and power: the same log gets the same result
 
 
 class BoardTask(NamedTuple):
-    """One board's part of a log."""
+    """One board's part of a log, and options of its audit."""
 
     board: int
     impressions: Impressions
@@ -49,20 +48,18 @@ class BoardTask(NamedTuple):
     clients: list[Any]
     threads: int = 1
     items: list[Any] | None = None  # their names, for sentences
-    boards: int = 1  # of the log
-    named_everywhere: Ints | None = None  # numbers of clients that stand out on all boards together
-    propensities: Floats | None = None  # attention of places, where it is given
-    bought: Bools | None = None  # [n] whether each list has an outcome, where that is known
-    reloaded: Bools | None = (
-        None  # [n] whether each is the same look as one before, where clients and times are known
-    )
-    tell: Tell = silent  # called on the way
-    recall: Recall = anew  # asked for what longer steps gave before
+    boards: int = 1  # number of boards in the log
+    named_everywhere: Ints | None = None  # numbers of clients that stand out over all boards together
+    propensities: Floats | None = None  # attention of places, if given
+    bought: Bools | None = None  # [n] whether each list has an outcome, if known
+    reloaded: Bools | None = None  # [n] `reloads`, if clients and times are known
+    tell: Tell = silent  # progress callback
+    recall: Recall = anew  # cache of longer steps
 
 
 @dataclass(frozen=True)
 class ItemChange:
-    """An item whose clicks in an interval are not the usual ones."""
+    """An item with unusual clicks in an interval."""
 
     item: int
     looks: int
@@ -75,14 +72,14 @@ class ItemChange:
 
 @dataclass(frozen=True)
 class SuspectInterval:
-    """An interval in impressions, `start` to before `end`, with the range in which each edge lies at 95 %."""
+    """A suspect interval, impressions `start` to before `end`, with 95 % intervals of its edges."""
 
     start: int
     end: int
     starts: tuple[int, int]
     ends: tuple[int, int]
     certainty: float
-    inverted: bool  # the usual taste, inverted, predicts its clicks better than the usual taste does
+    inverted: bool  # whether the inverted usual taste predicts its clicks better than the usual taste
     clicks: int
     expected_clicks: float
     changes: list[ItemChange]
@@ -90,14 +87,14 @@ class SuspectInterval:
 
 @dataclass(frozen=True)
 class OtherChange:
-    """Impressions `start` to before `end`, whose clicks changed in a way that needs no false ones."""
+    """Impressions `start` to before `end`, whose clicks changed in a harmless way."""
 
     start: int
     end: int
-    # level: all items alike; places: places or lengths of lists; items: as promotions do; client: one alone made it;
-    # chance: too little
+    # level: all items alike; places: places or lengths of lists; items: as in a promotion; client: one alone made it;
+    # chance: no larger than elsewhere in the log
     kind: str
-    level: float  # factor of the odds of all items together
+    level: float  # factor on the odds of all items together
     length: float  # mean length of the lists
     usual_length: float
     changes: list[ItemChange]
@@ -105,7 +102,7 @@ class OtherChange:
 
 @dataclass(frozen=True)
 class Finding:
-    """What one board's log shows. Items are numbers here."""
+    """The audit of one board; items and clients are numbers."""
 
     board: int
     impressions: int
@@ -114,48 +111,48 @@ class Finding:
     intervals: list[SuspectInterval]
     others: list[OtherChange]
     looks: Ints  # [K]
-    rate: Floats  # [K] with everything
+    rate: Floats  # [K] click rate from the whole log
     clean_rate: Floats  # [K] without suspect intervals and clients
     ranking: Ints  # items looked at, best first
     clean_ranking: Ints
     named: Ints  # numbers of the clients that stand out
     clients: list[SuspectClient]
-    client_items: list[ItemChange]  # that those clients click more or less than others do
+    client_items: list[ItemChange]  # items that those clients click more or less than others
     odd: Ints  # numbers of their impressions
-    honest: Floats  # [client] share of honest ones among those as odd or odder; empty where clients are not known
+    honest: Floats  # [client] share of honest clients among those at least as odd; empty if clients are unknown
     points: Floats  # [point, POINT_COLUMNS] along the log
     by_place: PlaceRates  # without suspect intervals and clients
-    outcomes: Outcomes | None  # what came of clicks, where that is known
-    sure: int = field(default=0)  # impressions surely inside of intervals, or of those clients
-    possible: int = field(default=0)  # perhaps
+    outcomes: Outcomes | None  # of clicks, if known
+    sure: int = field(default=0)  # impressions inside the inner 95 % bounds of intervals, or of those clients
+    possible: int = field(default=0)  # the same with the outer bounds
 
     @property
     def n_clients(self) -> int:
-        """How many clients stand out."""
+        """The number of clients that stand out."""
         return int(self.named.size)
 
     @property
     def unseen(self) -> int:
-        """Impressions of the largest attack, of those that `detectable` speaks of, that could hide here."""
+        """Impressions of the largest attack, among the kinds of `detectable`, that could go undetected."""
         return self.detectable.hidden(self.impressions)
 
     @property
     def suspect(self) -> tuple[int, int]:
-        """Impressions that are suspect: at least, and at most."""
+        """The number of suspect impressions: at least, and at most."""
         return self.sure, min(self.possible + self.unseen, self.impressions)
 
 
 class Judged(NamedTuple):
-    """An interval in which clicks changed."""
+    """An interval in which clicks changed, with its explanation."""
 
     part: ChangedStretch
-    kind: str  # clicks, if it is suspect; else as in `OtherChange`
+    kind: str  # "clicks" if it is suspect; else as in `OtherChange`
     sure: float
     level: float
 
 
 class BoardInspection:
-    """A board while it is looked at."""
+    """Searches and judges the intervals of one board."""
 
     def __init__(self, task: BoardTask) -> None:
         self.task, self.impressions = task, task.impressions
@@ -164,7 +161,7 @@ class BoardInspection:
         self.rng = np.random.default_rng(SEED)
 
     def explained(self, usual: Usual, part: ChangedStretch, without: int = -1) -> Explanation:
-        """What made the clicks of an interval change; `without`: a client whose impressions are left out."""
+        """Explain the change of clicks in an interval; `without`: a client whose impressions are left out."""
         some = slice(part.start, part.end)
         chosen = np.ones(part.end - part.start, np.bool_)
         if without >= 0 and self.task.client is not None:
@@ -172,7 +169,7 @@ class BoardInspection:
         return explain(usual, by_pairs(counts_of(self.impressions.part(some), self.cells, chosen)))
 
     def busiest(self, part: ChangedStretch) -> int:
-        """The client with most clicks in an interval, -1 if clients are not known."""
+        """The client with most clicks in an interval, -1 if clients are unknown."""
         if self.task.client is None:
             return -1
         client = self.task.client[part.start : part.end]
@@ -181,11 +178,11 @@ class BoardInspection:
         return int(np.bincount(client[identified], clicks[identified]).argmax()) if identified.any() else -1
 
     def counts(self, chosen: Bools) -> Ints:
-        """Counts of the chosen impressions, bool[n], by item and cell."""
+        """Looks and clicks of the chosen impressions, bool[n], by item and cell."""
         return counts_of(self.impressions, self.cells, chosen)
 
     def judged_apart(self, part: ChangedStretch, apart: list[ChangedStretch], counts: Ints) -> Judged:
-        """An interval judged by what lies outside of it and of those that are `apart`; `counts`: outside of these."""
+        """Judge an interval against impressions outside of it and of `apart`; `counts`: outside the latter."""
         n = self.impressions.n
         suspect = widened(marked(n, [one[:2] for one in apart]))
         itself = widened(marked(n, [part[:2]])) & ~suspect
@@ -195,7 +192,7 @@ class BoardInspection:
         return self.judged(part, counts - self.counts(itself), calm)
 
     def judged(self, part: ChangedStretch, counts: Ints, calm: Bools) -> Judged:
-        """An interval with its kind, certainty and the shift of all items; `counts`: of the `calm` impressions."""
+        """Judge an interval against the `calm` impressions, bool[n], whose counts are `counts`."""
         usual = usual_of(counts)
         explanation = self.explained(usual, part)
         kind, sure = explanation.kind(BAR), 0.0
@@ -212,9 +209,9 @@ class BoardInspection:
         return Judged(part, kind, sure, explanation.level)
 
     def judged_intervals(self, tell: Tell) -> tuple[list[Judged], Usual, Calm]:
-        """Intervals in which clicks changed, each judged; what is usual, and which impressions are.
+        """Return the intervals in which clicks changed, each judged; usual behaviour; and the usual impressions.
 
-        What turned out to be no attack says what is usual when the others are judged.
+        Intervals that turn out harmless count as usual when the others are judged again.
         """
         n = self.impressions.n
         threads, recall = self.task.threads, self.task.recall
@@ -234,7 +231,7 @@ class BoardInspection:
         return judged, usual_of(self.counts(calm)), Calm(calm)
 
     def edges(self, part: ChangedStretch, suspect: list[ChangedStretch]) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Where the start and the end of an interval lie, in impressions, with a chance of 95 %."""
+        """The 95 % intervals of the start and the end of an interval, in impressions."""
         n, span = self.impressions.n, self.units.span
 
         def coarse(one: ChangedStretch) -> ChangedStretch:
@@ -250,10 +247,10 @@ class BoardInspection:
 def scale_of_chance(
     impressions: Impressions, cells: PlaceCells, counts: Ints, free: Calm, size: int, rng: np.random.Generator
 ) -> float:
-    """Nats, at least 1, that are worth what one nat promises.
+    """The scale, at least 1, by which nats of evidence must be divided.
 
-    `free`: the usual impressions, in order; `counts`: of these. What is usual is learnt without those that are drawn:
-    where most items are seen a few times, it fits what it was learnt from. O(DRAWS LONGEST_DRAW) looks.
+    `free`: the usual impressions, in order; `counts`: of these. Usual behaviour is learnt without the impressions
+    drawn, since it overfits if most items have few looks. O(DRAWS LONGEST_DRAW) looks.
     """
     size = min(size, LONGEST_DRAW, free.size // 4)
     if size < 8:
@@ -271,17 +268,17 @@ def scale_of_chance(
 
     shuffled = [nats(rng.choice(drawn, size, replace=False)) for _ in range(DRAWS)]
     along = sorted(map(nats, stretches))
-    kept = along[: max(1, 9 * len(along) // 10)]  # one of them may be an attack that was not found
+    kept = along[: max(1, 9 * len(along) // 10)]  # some may be attacks that were not found
     return max(1.0, float(np.mean(shuffled)), float(np.mean(kept)))
 
 
 def certainty(nats: float, scale: float, stretches: float) -> float:
-    """That evidence is no accident: 1 less the chance of as much in any of so many stretches."""
+    """1 minus a bound on the probability that any of this many stretches has as much evidence by chance."""
     return 1.0 - min(1.0, max(stretches, 1.0) * math.exp(-max(nats, 0.0) / scale))
 
 
 def analyse(task: BoardTask, pulse: Any) -> Finding:
-    """Everything about one board; `pulse` is called between steps and may end it by raising."""
+    """Audit one board; `pulse` is called between steps and may cancel by raising an exception."""
 
     def tell(step: str, done: int, of: int) -> None:
         pulse()
@@ -328,7 +325,7 @@ def analyse(task: BoardTask, pulse: Any) -> Finding:
 
 
 def _people(task: BoardTask, suspect: Bools, parts: list[tuple[int, int]]) -> tuple[OddClients, Bools]:
-    """Clients that stand out, here or on all boards together, and which impressions are theirs."""
+    """Return the clients that stand out here, and which impressions are of these or of those named everywhere."""
     if task.client is None:
         return NOBODY, np.zeros(task.impressions.n, np.bool_)
     log = task.impressions, task.client, task.clients, task.items
@@ -338,7 +335,7 @@ def _people(task: BoardTask, suspect: Bools, parts: list[tuple[int, int]]) -> tu
 
 
 def _outcomes(task: BoardTask, clean: Bools, stretches: Sequence[SuspectInterval | OtherChange]) -> Outcomes | None:
-    """What came of clicks, above all of those on items that rose."""
+    """Audit the outcomes of clicks, for items that rose in particular; None if outcomes are unknown."""
     if task.bought is None:
         return None
     raised = [
@@ -390,7 +387,7 @@ def _other(board: BoardInspection, one: Judged, clean: Floats, clean_looks: Ints
 
 
 def changes_of(counts: Tally, clean: Floats, clean_looks: Ints) -> list[ItemChange]:
-    """Items whose clicks are not those of the clean rates, the most changed first."""
+    """Items whose clicks differ from the clean rates, the largest change first."""
     looks, clicks = counts
     evidence = np.zeros(looks.size)
     evidence_by_item(looks, clicks, np.clip(clean, EDGE, 1.0 - EDGE), clean_looks, evidence)
@@ -412,7 +409,7 @@ def changes_of(counts: Tally, clean: Floats, clean_looks: Ints) -> list[ItemChan
 
 
 def sure_of(odds: float) -> float:
-    """A chance from log-odds."""
+    """The probability for log-odds."""
     return 1.0 / (1.0 + math.exp(-min(float(odds), 700.0)))
 
 

@@ -1,10 +1,10 @@
-"""What came of clicks: items whose clicks rose while purchases did not, and clients who click and never buy.
+"""Audit the outcomes of clicks: items whose clicks rose without purchases, and clients who click but never buy.
 
-A list counts as bought if it has an outcome, such as a purchase, and it counts for each item clicked in it. What
-share of an item's clicked lists is bought is learnt from what is not suspect, with the prior that items have in
-common; how much that share varies honestly comes from the log in tenths. Clients are held against what others buy of
-the same items. Both are beta-binomial tests (`count_tests`) with a bound on false discoveries, as in `clients`.
-They are told, and change no verdict: whoever clicks without buying may be reading.
+A list counts as bought if it has an outcome, such as a purchase, and it counts for each item clicked in it. The share
+of an item's clicked lists that are bought is learnt from what is not suspect, with a common prior; its honest
+variation is estimated from tenths of the log. Clients are compared with what others buy after clicks on the same
+items. Both are beta-binomial tests (`count_tests`) with a bound on false discoveries, as in `clients`. Findings are
+reported but change no verdict: a client who clicks without buying may just be reading.
 """
 
 import itertools
@@ -20,13 +20,13 @@ from .clients import SURE, TELLING
 from .scales import Tally
 from .stretches import prior_of, rates_by_item
 
-TENTHS = 10  # of a log, that say how much shares vary
+TENTHS = 10  # parts of a log, from which the variation of shares is estimated
 LISTED = 100  # clients
 
 
 @dataclass(frozen=True)
 class FewOutcomes:
-    """An item that was clicked more in a stretch than usual, and bought less often for that."""
+    """An item that was clicked more than usual in a stretch, but bought less often per click."""
 
     item: int
     start: int  # impressions of the stretch
@@ -34,13 +34,13 @@ class FewOutcomes:
     clicks: int
     expected_clicks: float
     bought: int
-    expected_bought: float  # of as many clicks
+    expected_bought: float  # for as many clicks
     certainty: float
 
 
 @dataclass(frozen=True)
 class NeverBuys:
-    """A client who clicks as others do and never buys."""
+    """A client who clicks but never buys."""
 
     client: int
     clicked: int  # lists
@@ -50,7 +50,7 @@ class NeverBuys:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What a board's log says of what came of clicks."""
+    """The outcomes of clicks on a board."""
 
     clicked: int  # lists with a click
     bought: int  # of those
@@ -77,7 +77,7 @@ def outcomes_of(
     client: ItemNumbers | None,
     n_clients: int,
 ) -> Outcomes:
-    """What came of clicks; `bought` and `clean` are bool[n], `raised` what is to be asked about. O(looks)."""
+    """Audit outcomes; `bought` and `clean`: bool[n]; `raised`: items to test for missing outcomes. O(looks)."""
     tenths = [_tally(impressions, bought, clean, slice(low, high)) for low, high in _edges(impressions.n)]
     clicks, bought_of = (np.sum([tenth[i] for tenth in tenths], axis=0) for i in (0, 1))
     rate = rates_by_item(clicks, bought_of)
@@ -95,13 +95,13 @@ def _edges(n: int) -> list[tuple[int, int]]:
 
 
 def _clicked(part: Impressions) -> tuple[ItemNumbers, Ints]:
-    """The items clicked, and in which impression of these."""
+    """The items clicked, and the index of the impression of each."""
     which = np.repeat(np.arange(part.n), np.diff(part.first))
     return part.item[part.bits], which[part.bits]
 
 
 def _tally(impressions: Impressions, bought: Bools, chosen: Bools | None, some: slice) -> Tally:
-    """Clicks by item in some impressions, as far as they are chosen, and those in lists that were bought."""
+    """Clicks by item in the slice `some`, restricted to chosen impressions, and those in lists that were bought."""
     counts = np.zeros(impressions.n_items, np.int64), np.zeros(impressions.n_items, np.int64)
     for inner, part in impressions.part(some).parts():
         where = slice(some.start + inner.start, some.start + inner.stop)
@@ -148,7 +148,7 @@ def _few_outcomes(
 def _never_buy(
     impressions: Impressions, bought: Bools, client: ItemNumbers, n_clients: int, rate: Floats
 ) -> list[NeverBuys]:
-    """Clients without a purchase, where others would have bought of the same clicks, the clearest first."""
+    """Clients without a purchase, where others would have bought after the same clicks, most missing first."""
     lists, got, due = np.zeros(n_clients), np.zeros(n_clients), np.zeros(n_clients)
     for some, part in impressions.parts():
         item, which = _clicked(part)

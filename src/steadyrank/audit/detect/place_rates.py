@@ -1,11 +1,11 @@
-"""Click rates had all items been shown at the first place: what places do, told apart from what items do.
+"""Estimate click rates as if all items had been shown at the first place.
 
-The model is that of `learners.steady.attention`, and so is its fit: an item at place p is clicked with chance
+The model and its fit are those of `learners.steady.attention`: an item at place p is clicked with probability
 attention[p] times its attraction (Richardson, Dominowska and Ragno 2007), everybody looks at the first place, and
-only items that stood at several places tell the two apart. Counted are lists down to their first click, all of those
-without one: whether a list is followed further depends on nothing below, so each place counted has the chance of the
-model, whether people go on after a click or not. Down to the last click, as an audit reads lists elsewhere, places
-that were not clicked would be left out more often than those that were.
+only items shown at several places separate the two factors. Lists are counted down to their first click, or
+completely without one: whether a place is counted then depends only on the places above it, so its rate is unbiased,
+whether people continue after a click or not. Counting down to the last click, as elsewhere in an audit, would leave
+out places without a click more often than clicked ones.
 """
 
 from typing import NamedTuple
@@ -20,24 +20,24 @@ from ...learners.steady.attention import BAR, LEAST_SHAPE, fit_attention
 from .attention import ITEMS, PLACES
 from .stretches import rates_by_item
 
-ENOUGH = 10.0  # clicks, as far as they compare a place with others, before its attention is told
+ENOUGH = 10.0  # least number of clicks that compare a place with others for its attention to be reported
 
 
 class PlaceRates(NamedTuple):
-    """Attention of the places told apart, the last of them with all below, and rates without its effect."""
+    """Attention of places, the last entry for all places from there on, and click rates corrected for it."""
 
-    source: str  # log, if it is fitted; given; none, if it cannot be known
-    note: str  # what of it cannot be known, or ""
-    attention: Floats  # [place] NaN where it cannot be known
-    error: Floats  # [place] standard error of its logarithm; 0 where it is given or by definition 1
+    source: str  # log, if it is fitted; given; none, if it cannot be estimated
+    note: str  # what cannot be estimated, or ""
+    attention: Floats  # [place] NaN if it cannot be estimated
+    error: Floats  # [place] standard error of its logarithm; 0 if it is given or is 1 by definition
     looks: Ints  # [place]
     clicks: Ints  # [place]
-    rate: Floats  # [K] NaN where it cannot be known
+    rate: Floats  # [K] NaN if it cannot be estimated
 
 
 @kernel
 def count_by_place(item, bits, first, top, chosen, looks, clicks):
-    """Add the chosen impressions, bool[n], down to their first click; looks, clicks: int32[K, place].
+    """Add the chosen impressions, bool[n], down to their first click, to looks and clicks, int32[K, place].
 
     `top`: int64[n], the place of the first look.
     """
@@ -53,9 +53,9 @@ def count_by_place(item, bits, first, top, chosen, looks, clicks):
 
 
 def place_rates(impressions: Impressions, chosen: Bools, given: Floats | None = None) -> PlaceRates:
-    """Rates by the chosen impressions, bool[n]. O(looks), and O(items times places) a step.
+    """Fit attention and rates to the chosen impressions, bool[n]. O(looks), and O(items times places) per step.
 
-    `given`: the attention of places from the top, the last for all below.
+    `given`: known attention of places from the top, the last for all below.
     """
     looks, clicks = _counts(impressions, chosen)
     n_places = looks.shape[1]
@@ -90,16 +90,16 @@ def _counts(impressions: Impressions, chosen: Bools) -> tuple[Counts, Counts]:
 
 
 def _tops(impressions: Impressions) -> Ints:
-    """The place of each first look."""
+    """The place of each impression's first look."""
     return np.zeros(impressions.n, np.int64) if impressions.top is None else impressions.top.astype(np.int64)
 
 
 def fitted(looks: Counts, clicks: Counts) -> tuple[Floats, Floats, float]:
-    """Attention by place, 1 at the first; the standard error of its logarithm; nats against looks in full.
+    """Return attention by place, 1 at the first; the standard error of its logarithm; nats against full attention.
 
-    NaN where items do not compare a place with the first, directly or by way of other places, in ENOUGH clicks. Looks
-    in full unless the evidence against them is above the bar of SteadyRank. The error is that of a Poisson count
-    whose mean is a product of two factors, one for each item, each estimated from the same counts.
+    NaN if fewer than ENOUGH clicks compare a place with the first, directly or by way of other places. Attention is 1
+    everywhere unless the evidence against this exceeds the bar of SteadyRank. The error is that of a Poisson count
+    with a mean of two factors, place and item, both estimated from the same counts.
     """
     n_places = looks.shape[1]
     chance, prior = np.ones(n_places), np.ones(2)
@@ -118,7 +118,7 @@ def fitted(looks: Counts, clicks: Counts) -> tuple[Floats, Floats, float]:
 
 
 def _connected(looks: Counts) -> Bools:
-    """Which places items compare with the first: some item stood at both, or at one that is compared."""
+    """Which places are connected with the first: by an item shown at both, or at a connected place."""
     there = looks > 0
     known: Bools = np.zeros(looks.shape[1], np.bool_)
     known[0] = True
@@ -131,7 +131,7 @@ def _connected(looks: Counts) -> Bools:
 
 
 def _rates(looks: Counts, clicks: Counts, attention: Floats) -> Floats:
-    """Each item's rate had everybody looked, under the prior that items have in common; NaN if nothing says it."""
+    """Each item's rate at full attention, under a common prior; NaN without looks at known places."""
     weight = np.nan_to_num(attention, nan=0.0)
     known = np.isfinite(attention)
     seen = (looks * weight).sum(axis=1)
@@ -141,7 +141,7 @@ def _rates(looks: Counts, clicks: Counts, attention: Floats) -> Floats:
 
 
 def _note(attention: Floats, looks: Ints, nats: float) -> str:
-    """What cannot be known of the attention of places, or what else is to be said of it."""
+    """A note on which places' attention cannot be estimated, or that no effect was found."""
     lacking = np.flatnonzero(np.isnan(attention) & (looks > 0)) + 1
     if lacking.size and lacking.size == np.count_nonzero(looks[1:]):
         return (

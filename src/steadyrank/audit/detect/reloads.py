@@ -1,10 +1,9 @@
-"""Lists that a client is shown again at once, as when a page is loaded anew: one look at them, not many.
+"""Find reloads: lists that a client is shown again soon, which count as one trial.
 
-Whether a client clicks too little, or avoids an item, is told by lists as trials. Who loads a page ten times in a
-minute and clicks nothing has looked at one list that did not please, not at ten. So a list without a click that is
-the one its client was shown before, without a click then, is a trial only if more than VISIT seconds have passed
-since the last one. Whoever polls a list all day without a click is judged by one list in each VISIT. Ours, no
-paper's.
+The tests of whether a client clicks too little, or avoids an item, count lists as trials. A client who loads a page
+ten times in a minute without a click has rejected one list, not ten. So a list without a click that repeats the
+client's previous one, also without a click, counts only if more than VISIT seconds have passed since the last one
+that counted. A client who polls a list all day without a click has one trial per VISIT. Our own rule.
 """
 
 import numpy as np
@@ -14,14 +13,15 @@ from ...core.arrays import Bools, Floats, Ints
 from ...core.compiling.jit import kernel
 from .senders import VISIT
 
-_FACTOR, _PRIME = 1_000_003, 2**42 - 11  # of a list's name, a polynomial in its items: two are alike once in 2**42
+_FACTOR, _PRIME = 1_000_003, 2**42 - 11  # of a list's hash, a polynomial in its items: two collide once in 2**42
 
 
 @kernel
 def mark(item, bits, first, client, board, time, most, last_list, last_time, out):
-    """Mark impressions, in order of time, that show a client the list that it saw last; `most`: between the two.
+    """Write to out whether each impression, in order of time, is a reload within `most` units of time.
 
-    `last_list` and `last_time`: by client, the list without a click that was counted last, -1 for none, and when.
+    `last_list` and `last_time`: for each client, hash and time of its last list that counted and has no click; -1 if
+    there is none.
     """
     for i in range(client.size):
         c = client[i]
@@ -45,7 +45,7 @@ def mark(item, bits, first, client, board, time, most, last_list, last_time, out
 def reloads(
     impressions: Impressions, client: ItemNumbers, n_clients: int, board: ItemNumbers, time: Floats, unit: float
 ) -> Bools:
-    """Which impressions are the same look as the one before, bool[n]; `unit`: of times, in a second. O(looks)."""
+    """Which impressions are reloads, bool[n]; `unit`: units of time per second. O(looks)."""
     flags: Bools = np.zeros(impressions.n, np.bool_)
     last_list: Ints = np.full(n_clients, -1, np.int64)
     last_time: Floats = np.zeros(n_clients)

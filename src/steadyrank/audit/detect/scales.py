@@ -1,9 +1,9 @@
-"""A log in parts: single impressions, or several counted together; and its stretches, each weighed against others.
+"""Split a log into parts, single or aggregated impressions, and weigh its stretches at all scales.
 
-At fine scales stretches are counted look by look. At coarse ones items are looked at many times in half a stretch:
-looks of the same item are put together first, and each coarser scale is made from the one below it. A log with more
-looks than ENTRIES is summed up so from the start, block by block: looks and clicks by item in each part of it are all
-that the search for changes needs, so its memory does not grow with the log; only edges are no finer than a part.
+At fine scales stretches are counted look by look. At coarse scales, where half a stretch has many looks per item,
+looks at the same item are aggregated first, each scale from the one below. A log with more looks than ENTRIES is
+aggregated from the start, block by block: the search for changes only needs looks and clicks by item in each part, so
+its memory does not grow with the log, but edges are only located to a part.
 """
 
 from collections.abc import Iterator
@@ -18,15 +18,15 @@ from .bayes_factors import GROUP_COLUMNS, GROUPS, REFERENCE, weigh, what_is_know
 
 Tally: TypeAlias = tuple[Ints, Ints]  # looks and clicks by item
 
-WORTH = 4.0  # looks at an item, on average, in what is put together
-ENTRIES = 64_000_000  # pairs of a part and an item that are held: 0.8 GB
-TRIED = 4  # blocks of a log that say how long parts must be
+WORTH = 4.0  # least mean looks per item in half a stretch for aggregation to pay
+ENTRIES = 64_000_000  # most pairs of a part and an item in memory: 0.8 GB
+TRIED = 4  # sampled blocks of a log from which the length of parts is estimated
 
 
 class Units(NamedTuple):
-    """Parts of a log in order: impressions, or as many of them as `span` says, with each item once.
+    """Parts of a log in order: single impressions, or `span` of them together with one entry per item.
 
-    The entries of part i are places first[i] to first[i + 1].
+    The entries of part i are first[i] to before first[i + 1].
     """
 
     item: ItemNumbers
@@ -35,21 +35,21 @@ class Units(NamedTuple):
     first: Ints
     n_items: int
     span: int
-    whole: int  # parts that are: the last one may be shorter
+    whole: int  # number of complete parts: the last one may be shorter
 
     @property
     def n(self) -> int:
-        """How many parts."""
+        """The number of parts."""
         return self.first.size - 1
 
     def between(self, start: int, end: int) -> "Units":
-        """Parts `start` to before `end`, without a copy."""
+        """Parts `start` to before `end`, as views."""
         low, high = self.first[start], self.first[end]
         item, looks, clicks = (of[low:high] for of in self[:3])
         return self._replace(item=item, looks=looks, clicks=clicks, first=self.first[start : end + 1] - low)
 
     def only(self, chosen: Ints) -> "Units":
-        """Some of the parts, in the order given."""
+        """A copy with the chosen parts, in the order given."""
         first = first_of(chosen.size, lambda some: self.first[chosen[some] + 1] - self.first[chosen[some]])
         size = int(first[-1])
         item, clicks = np.empty(size, self.item.dtype), np.empty(size, self.clicks.dtype)
@@ -67,7 +67,7 @@ class Units(NamedTuple):
 
 @no_refcount
 def add(item, looks, clicks, first, t, sign, all_looks, all_clicks):
-    """Add the entries of a part to counts, or take them away."""
+    """Add the entries of part t to counts, or subtract them; `sign`: 1 or -1."""
     for q in range(first[t], first[t + 1]):
         k = item[q]
         all_looks[k] += sign * looks[q]
@@ -103,7 +103,7 @@ def tally(impressions: Impressions, chosen: Bools | None = None) -> Tally:
 
 @kernel
 def put_together(item, looks, clicks, first, many, n_items, new_item, new_looks, new_clicks, new_first):
-    """Write parts of `many` parts each, the last one of what is left, with each item once; return their entries."""
+    """Aggregate `many` parts into one, the last from the remainder, an entry per item; returns how many entries."""
     n = first.size - 1
     at = np.full(n_items, -1, np.int64)
     size = 0
@@ -125,12 +125,12 @@ def put_together(item, looks, clicks, first, many, n_items, new_item, new_looks,
 
 @kernel
 def scan(item, looks, clicks, first, size, backward, bands, usual, sparse, total, votes, prior, out):
-    """Write the evidence that `size` parts of a log do not behave as the REFERENCE times as many before them.
+    """Write the evidence that stretches of `size` parts differ from the REFERENCE times as many parts before them.
 
-    `sparse`: the reference hardly has some items; `total`, `votes` and `prior` say how they are clicked elsewhere
-    (`bayes_factors.what_is_known`).
-    out[i]: for the stretch that begins after i half sizes; -inf where there is too little of either. `backward`
-    counts from the end, and the reference comes after. O(entries) and a Bayes factor for each item of a stretch.
+    `sparse`: whether the reference has hardly any looks at some items; then `total`, `votes` and `prior` give their
+    rates elsewhere (`bayes_factors.what_is_known`). out[i] is for the stretch that begins at i size / 2; -inf if it
+    or its reference is too short. `backward` counts from the end, and the reference comes after the stretch.
+    O(entries), and one Bayes factor for each item of a stretch.
     """
     n = first.size - 1
     n_items = usual.size
@@ -191,15 +191,15 @@ def scan(item, looks, clicks, first, size, backward, bands, usual, sparse, total
 
 
 def of_impressions(shown: Impressions) -> Units:
-    """Each impression a part of its own, without a copy."""
+    """Parts of one impression each, as views."""
     ones = np.broadcast_to(np.int32(1), shown.item.size)
     return Units(shown.item, ones, shown.bits.view(np.int8), shown.first, shown.n_items, 1, shown.n)
 
 
 def with_shape(impressions: Impressions) -> Impressions:
-    """Impressions with one more look each, at an item that stands for several clicks.
+    """Add to each impression a look at a pseudo-item, clicked if the impression has several clicks.
 
-    Users of a cascade click once. Where some click more often, how often they do is behaviour too.
+    In the cascade model users click once. If some click more often, how often they do is part of the behaviour.
     """
     several = impressions.clicks() > 1
     at = impressions.first[1:]
@@ -209,9 +209,9 @@ def with_shape(impressions: Impressions) -> Impressions:
 
 
 def summed_up(impressions: Impressions) -> Units:
-    """A log as the search for changes needs it: by impression as long as it has no more looks than ENTRIES.
+    """Prepare a log for the search for changes: one part per impression, or longer parts beyond ENTRIES looks.
 
-    If any list has several clicks, with their item. O(looks).
+    Uses `with_shape` if any list has several clicks. O(looks).
     """
     several = any(bool((part.clicks() > 1).any()) for _, part in impressions.parts())
     shape = with_shape if several else lambda part: part
@@ -232,7 +232,7 @@ def summed_up(impressions: Impressions) -> Units:
 
 
 def _joined(parts: list[Units]) -> Units:
-    """Parts of a log, one after the other; all but the last are whole."""
+    """Concatenate parts of a log; all but the last are complete."""
     first = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(one.first) for one in parts]))])
     item, looks, clicks = (np.concatenate([getattr(one, name) for one in parts]) for name in Units._fields[:3])
     whole = sum(one.whole for one in parts)
@@ -240,22 +240,22 @@ def _joined(parts: list[Units]) -> Units:
 
 
 def coarser(units: Units, many: int) -> Units:
-    """Parts that are `many` times as long. O(entries)."""
+    """Aggregate parts to `many` times their length. O(entries)."""
     n, n_items = -(-units.n // many), units.n_items
     room = min(units.item.size, n * n_items)
-    item, looks, clicks = (np.empty(room, np.int32) for _ in range(3))  # pages of memory beyond `size` are not used
+    item, looks, clicks = (np.empty(room, np.int32) for _ in range(3))  # memory pages beyond `size` are never touched
     first = np.zeros(n + 1, np.int64)
     size = put_together(*units[:4], many, n_items, item, looks, clicks, first)
     return Units(item[:size], looks[:size], clicks[:size], first, n_items, many * units.span, units.whole // many)
 
 
 def at_scales(finest: Units, shortest: int) -> Iterator[tuple[int, Units]]:
-    """Sizes of stretches in parts, each twice the one before, and what to count them by: parts of parts.
+    """Iterate over sizes of stretches, each twice the one before, and the units to count them in.
 
-    Their `span` says of how many.
+    Sizes are in parts of `finest`; the `span` of the units is, too.
     """
     units = finest._replace(span=1)
-    looks = int(finest.looks.sum(dtype=np.int64)) / max(finest.n, 1)  # a part's
+    looks = int(finest.looks.sum(dtype=np.int64)) / max(finest.n, 1)  # per part
     size = shortest
     while 2 * size <= finest.n:
         half = size // 2
@@ -266,18 +266,18 @@ def at_scales(finest: Units, shortest: int) -> Iterator[tuple[int, Units]]:
 
 
 class Rest(NamedTuple):
-    """What a stretch is weighed with beside its reference: which items are of a kind, and what is known of each."""
+    """What `scan` needs beside the units: groups of items, and what is known of items in the whole log."""
 
-    bands: Ints  # [K]
-    usual: Floats  # [K]
-    sparse: bool  # whether the reference hardly has some items
+    bands: Ints  # [K] group of each item
+    usual: Floats  # [K] usual rates
+    sparse: bool  # whether the reference has hardly any looks at some items
     total: Ints  # [2, K] looks and clicks
     votes: Floats  # [2, K]
     prior: Floats  # [2]
 
 
 def evidence(units: Units, size: int, backward: bool, rest: Rest) -> tuple[Floats, Ints]:
-    """What `scan` says of stretches of `size` parts, and at which part each would have changed."""
+    """Scan stretches of `size` parts: returns the evidence of each, and the part at which it would begin."""
     n = size // units.span  # parts of a stretch
     out = np.empty(units.whole // (n // 2))
     scan(*units[:4], n, backward, *rest, out)

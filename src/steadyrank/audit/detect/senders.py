@@ -1,10 +1,9 @@
-"""Senders of events who act alike, against all others: many who come for one item again and again, and for no other.
+"""Find groups of senders who act alike, unlike all others: many who come again and again for a single item.
 
-Honest logs have such senders, too: a build that fetches the same package every night. So for each item it is counted
-how many of its senders come for nothing else, and compared with how many would, were it as other items are: the
-chance depends on how often a sender comes, and items differ by a spread that is estimated from the log's own
-(`count_tests.beta_binomial`). Of items with too many, the senders are named who come so often that at most SURE of
-them are honest.
+Honest logs have such dedicated senders, too, such as a build that fetches the same package every night. So the number
+of dedicated senders of each item is compared with the number expected from other items, given how often each sender
+comes, with an overdispersion estimated from the log itself (`count_tests.beta_binomial`). For items with too many,
+those senders are named who come so often that at most a share SURE of them is honest.
 """
 
 from dataclasses import dataclass
@@ -17,22 +16,22 @@ from ...core.arrays import Bools, Floats, Ints
 from .attention import sums
 from .clients import SURE
 
-VISIT = 600.0  # seconds: events of a sender on an item in as many are one visit, tried again
-OFTEN = 12  # kinds of senders, by the logarithm of their visits
+VISIT = 600.0  # seconds: a sender's events on one item within this time are retries of one visit
+OFTEN = 12  # classes of senders, by the logarithm of their visits
 
 
 @dataclass(frozen=True)
 class AlikeSenders:
-    """Senders who come for one item and for nothing else."""
+    """Senders who only come for one item."""
 
     item: int
     senders: Ints  # their numbers
-    expected: float  # how many of those there would be, were the item as others are
+    expected: float  # number of such senders expected if the item were like others
     certainty: float
 
 
 def visits_of(item: ItemNumbers, client: ItemNumbers, time: Floats, unit: float) -> Bools:
-    """Which events are the first of a visit; `unit`: of times, in a second."""
+    """Which events begin a visit, bool[n]; `unit`: units of time per second."""
     slot = ((time - time[0]) / (VISIT * unit)).astype(np.int64) if time.size else np.zeros(0, np.int64)
     order = np.lexsort((slot, item, client))
     same = np.ones(order.size, np.bool_)
@@ -46,7 +45,7 @@ def visits_of(item: ItemNumbers, client: ItemNumbers, time: Floats, unit: float)
 
 
 def alike(item: ItemNumbers, client: ItemNumbers, n_items: int, n_clients: int) -> list[AlikeSenders]:
-    """Groups of senders who act alike, the clearest first; one visit an entry, by senders that are known."""
+    """Groups of senders who act alike, the highest score first; `item` and `client`: one entry per visit."""
     key, visits = np.unique(client.astype(np.int64) * n_items + item, return_counts=True)
     who, what = key // n_items, key % n_items
     each = np.bincount(who, visits, n_clients)
@@ -71,7 +70,7 @@ def alike(item: ItemNumbers, client: ItemNumbers, n_items: int, n_clients: int) 
 def _named(
     k: int, who: Ints, what: Ints, kind: Ints, dedicated: Bools, base: Floats, share: float
 ) -> AlikeSenders | None:
-    """The senders of an item who come for nothing else, from the rarest visits on at which few of them are honest."""
+    """The dedicated senders of item k with enough visits that few of them are honest; None if there are none."""
     mine = what == k
     for least in range(1, OFTEN):
         some = mine & (kind >= least)

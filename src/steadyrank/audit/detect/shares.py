@@ -1,12 +1,11 @@
-"""Events without lists: stretches in which the shares of items moved, and whether people or a few senders moved them.
+"""Find stretches of events without lists in which shares of items moved, and judge whether people or bots moved them.
 
-A log is cut into parts of equally many events, so that its rhythm, busy days and quiet nights, is gone: what is left
-is the share that each item has of a part. These shares are searched by the code that searches click rates: an item's
-events are its clicks, and all events of a part the looks at it. Shares move honestly as well. A release or news
-raises an item as suddenly as an attack does, but it fades, and those who come anyway take part in it. So a stretch is
-suspect if it does not fade, and if the log's regular senders, those who are seen outside of it with other items, do
-not show it; where senders are not known, if it begins and ends suddenly. Ours, no paper's; docs/audit-counts.md says
-what cannot be told apart.
+A log is cut into parts of equally many events, which removes its rhythm of busy days and quiet nights and leaves the
+share of each item. These shares are searched by the code for click rates: an item's events are its clicks, and all
+events of a part the looks at it. Shares also move honestly. A release or news raises an item as suddenly as an attack
+does, but it fades, and regular senders take part in it. So a stretch is suspect if it does not fade, and regular
+senders, those with events on other items outside of it, do not show it; if senders are unknown, it is suspect if it
+begins and ends suddenly. Our own method; docs/audit-counts.md says what it cannot distinguish.
 """
 
 import math
@@ -24,20 +23,20 @@ from .findings import SURE, certainty, changes_of
 from .scales import Tally, Units
 from .stretches import BANDS, BAR, Tell, silent
 
-JUDGED = 500  # items with most events that are judged one by one; all others are one
-PARTS = 2_048  # of a log, at most
-LEAST = 8  # events of a part
-DRAWS = 24  # usual stretches that say what chance makes
-REGULAR = 2  # events outside of a stretch, on items that it does not raise, that make a sender a regular one
-SHOWN = 1.0 / 3.0  # of what regular senders would show of a rise that all share: below, it is not theirs
+JUDGED = 500  # most frequent items that are judged individually; the others are combined
+PARTS = 2_048  # most parts of a log
+LEAST = 8  # least events of a part
+DRAWS = 24  # usual stretches that calibrate evidence
+REGULAR = 2  # least events, outside of a stretch and on items that it does not raise, of a regular sender
+SHOWN = 1.0 / 3.0  # least part of a rise common to all that regular senders must show for the rise to be theirs
 LISTED = 50  # items of a stretch
-UP = 3  # items that rose most, which say whose a stretch is
-FADED = 0.5  # of the rise in the first third of a stretch that is left in the last of what fades
+UP = 3  # items that rose most, by which a stretch is judged
+FADED = 0.5  # a rise fades if less than this share of it in the first third of a stretch is left in the last
 
 
 @dataclass(frozen=True)
 class RaisedItem:
-    """An item whose share of events in a stretch is not the usual one."""
+    """An item with an unusual share of events in a stretch."""
 
     item: int
     events: int
@@ -47,19 +46,19 @@ class RaisedItem:
 
 @dataclass(frozen=True)
 class MovedStretch:
-    """Events `start` to before `end`, in which shares moved. kind: suspect, people, fades, client or chance."""
+    """A stretch in which shares moved, `start` to before `end`. kind: suspect, people, fades, client or chance."""
 
     start: int
     end: int
     kind: str
     certainty: float
-    items: list[RaisedItem]  # the most changed first
-    regular: float | None  # share of the rise that regular senders show, of what they would of a common one
-    busiest: int = -1  # the sender with most events on what rose, if senders are known
+    items: list[RaisedItem]  # the largest change first
+    regular: float | None  # the rise among regular senders, 1 for as much as in a rise common to all
+    busiest: int = -1  # the sender with most events on items that rose, -1 if senders are unknown
 
 
 def parts_of(item: ItemNumbers, n_items: int) -> tuple[Units, Ints]:
-    """A log as parts of equally many events, and the number that each item has in them: rare ones share the last."""
+    """Split a log into parts of equally many events; returns them and each item's number: rare ones share one."""
     counts = np.bincount(item, minlength=n_items)
     often = np.argsort(-counts, kind="stable")[:JUDGED]
     number: Ints = np.full(n_items, often.size, np.int64)
@@ -76,7 +75,7 @@ def parts_of(item: ItemNumbers, n_items: int) -> tuple[Units, Ints]:
 
 
 class SharesOverTime:
-    """A log of events while it is looked at. `client`: who sent each event, -1 for nobody."""
+    """Searches a log of events for stretches in which shares moved. `client`: sender of each event, -1 if unknown."""
 
     def __init__(self, item: ItemNumbers, n_items: int, client: ItemNumbers | None, time: Floats) -> None:
         self.units, number = parts_of(item, n_items)
@@ -134,9 +133,9 @@ class SharesOverTime:
         return "suspect" if _nats(usual, self._without(whole, busiest)) >= BAR else "client"
 
     def _fades(self, part: ChangedStretch, up: list[int], usual: Usual) -> bool:
-        """Whether what rose has mostly gone again in the last third of a stretch: by share, and by events an hour.
+        """Whether the rise has mostly gone in the last third of a stretch, both in shares and in events per hour.
 
-        Shares alone fall each morning, when more people come, and events an hour each night.
+        Shares alone fall each morning, when more people come, and events per hour fall each night.
         """
         rate = float((1.0 / (1.0 + np.exp(-usual.appeal.item[up]))).sum())
         raised = np.isin(self.item[part.start : part.end], up)
@@ -157,7 +156,7 @@ class SharesOverTime:
         ][:LISTED]
 
     def _regular(self, part: ChangedStretch, up: list[int], usual: Usual) -> float:
-        """What share of the rise of some items regular senders show, of what they would if all shared in it."""
+        """The rise of items `up` among regular senders, as a share of that expected if it were common to all."""
         assert self.client is not None
         inside = np.zeros(self.n, np.bool_)
         inside[part.start : part.end] = True
@@ -174,14 +173,14 @@ class SharesOverTime:
         return max(theirs, 0.0) / max(common * rise, EDGE)
 
     def _busiest(self, part: ChangedStretch, up: list[int]) -> int:
-        """The sender of most events on what rose in a stretch, -1 if nobody is known to have sent any."""
+        """The sender of most events on items `up` in a stretch, -1 if no sender of any is known."""
         assert self.client is not None
         item, client = self.item[part.start : part.end], self.client[part.start : part.end]
         on = client[np.isin(item, up) & (client >= 0)]
         return int(np.bincount(on).argmax()) if on.size else -1
 
     def _without(self, part: ChangedStretch, sender: int) -> Ints:
-        """Counts of a stretch without a sender; without nobody, for -1."""
+        """Counts of a stretch without a sender; all events for -1."""
         assert self.client is not None
         item, client = self.item[part.start : part.end], self.client[part.start : part.end]
         others = client != sender if sender >= 0 else np.ones(client.size, np.bool_)
@@ -189,7 +188,7 @@ class SharesOverTime:
 
 
 def _usual(counts: Ints) -> Usual:
-    """What is usual, from counts: shares as log-odds, all at one place."""
+    """Learn what is usual from counts: shares as log-odds, in a single cell."""
     total = int(counts.sum())
     share = np.clip((counts + 0.5) / (total + 1.0), 1e-9, 1.0 - EDGE)
     odds = np.log(share / (1.0 - share))
@@ -199,7 +198,7 @@ def _usual(counts: Ints) -> Usual:
 
 
 def _nats(usual: Usual, counts: Ints | Counts) -> float:
-    """Evidence that a stretch does not have the usual shares; what one item takes, all others may lose alike."""
+    """Evidence of unusual shares in a stretch, beyond a loss of all items alike to the ones that gained."""
     everything = np.arange(counts.size)
     looks = np.full(counts.size, float(counts.sum()))
     stretch = StretchCounts(everything, np.zeros(counts.size, np.int64), looks, counts.astype(np.float64))
@@ -207,7 +206,7 @@ def _nats(usual: Usual, counts: Ints | Counts) -> float:
 
 
 def _scale(usual: Usual, calm: Counts, size: int) -> float:
-    """Nats, at least 1, that are worth what one promises: by usual stretches as long; `calm`: [part, item]."""
+    """The scale, at least 1, by which to divide nats, from usual stretches of this size; `calm`: [part, item]."""
     size = min(size, calm.shape[0] // 2)
     if size < 1:
         return 1.0

@@ -1,4 +1,4 @@
-"""A stretch of a log: what is usual in it, where it changes at any scale, and how it divides in two."""
+"""A stretch of a log: usual rates, candidate changes at all scales, and the best division into two regimes."""
 
 import collections
 import copy
@@ -18,60 +18,62 @@ from .bayes_factors import BURSTS, EDGE, REFERENCE, evidence_by_item, weigh_coun
 from .scales import Rest, Tally, Units, at_scales, count, count_where, evidence
 from .two_regimes import CLEAR, WAVE, gains, rates_of, suddenness, two_states
 
-SHORTEST = 32  # impressions of a stretch that is looked for, in a log of less than 1.6 million
-FEW = 8  # impressions that say nothing
-FINEST = 25_000  # stretches of a long log: shorter ones are not looked for
-ENOUGH = 20  # looks at an item, on average, in what a stretch is compared with, however short that is
-RARE = 2_000  # looks at an item, on average: with more, stretches beside one say enough of items
-BAR = 8.0  # nats of evidence, beyond what the number of stretches looked at explains
-WIDTHS = (1.0, 0.5, 0.25, WAVE)  # of slower changes
-SLACK = 1.0  # nats at the edges of a stretch, at most, that do not say where they lie
-TOLL = 0.01  # nats an impression outside of the trusted regime: where nothing is seen, nothing is suspect
+SHORTEST = 32  # impressions of the shortest stretch searched, in a log of less than 1.6 million
+FEW = 8  # impressions: fewer carry no usable evidence
+FINEST = 25_000  # the shortest stretch searched in a long log is at least 1 / FINEST of it
+ENOUGH = 20  # least mean looks per item in the reference of a stretch, however short that is
+RARE = 2_000  # mean looks per item: with more, the neighbourhood of a stretch shows enough of all items
+BAR = 8.0  # nats of evidence required, after correction for the number of stretches searched
+WIDTHS = (1.0, 0.5, 0.25, WAVE)  # of gradual changes
+SLACK = 1.0  # most nats at the edges of a stretch that are ignored when the edges are placed
+TOLL = 0.01  # nats, the price of an impression outside the trusted regime: without evidence nothing is suspect
 MOST_TRIED = 200  # candidates for one change
-ROUNDS = 4  # of fitting a stretch
-BLOCKS = 64  # of a log, each with one vote on each item
-Tell: TypeAlias = Callable[[str, int, int], None]  # a step, how much of it is done, of how much: 0 if unknown
-Recall: TypeAlias = Callable[[str, Callable[[], Any]], Any]  # a step by its name: its result, computed unless known
-BANDS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98)  # quantiles of usual attraction between groups of items
+ROUNDS = 4  # iterations of fitting a stretch
+BLOCKS = 64  # blocks of a log, each with one vote on each item
+Tell: TypeAlias = Callable[
+    [str, int, int], None
+]  # progress callback: step, amount done, total amount or 0 if unknown
+Recall: TypeAlias = Callable[[str, Callable[[], Any]], Any]  # cache of results: name of a step, how to compute it
+BANDS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98)  # quantiles of usual attraction that separate groups of items
 
 
 def silent(step: str, done: int, of: int) -> None:
-    """A `Tell` that tells nobody."""
+    """A `Tell` that does nothing."""
 
 
 def anew(step: str, compute: Callable[[], Any]) -> Any:
-    """A `Recall` that knows nothing."""
+    """A `Recall` without a cache: always computes."""
     return compute()
 
 
 def prior_of(looks: Ints, clicks: Ints) -> Floats:
-    """The prior that items have in common: pseudo-counts of clicks, and of looks."""
+    """Fit the common prior of all items: pseudo-counts of clicks, and of looks."""
     prior = np.ones(2)
     fit_prior(looks, clicks, prior)
     return np.array([prior[0], prior.sum()])
 
 
 def rates_by_item(looks: Ints, clicks: Ints) -> Floats:
-    """Each item's click rate, float64[K]: posterior means under the prior that the items have in common."""
+    """Each item's click rate, float64[K]: posterior means under the common prior."""
     prior = prior_of(looks, clicks)
     rates: Floats = (prior[0] + clicks) / (prior[1] + looks)
     return rates
 
 
 def parts(impressions: int, units: Units) -> int:
-    """How many parts hold so many impressions; one at least."""
+    """The number of parts with this many impressions, at least one."""
     return max(impressions // units.span, 1)
 
 
 class Elsewhere(NamedTuple):
-    """What is known of items apart from a stretch and its neighbourhood."""
+    """Counts of items in the rest of a log, outside a stretch and its neighbourhood."""
 
     counts: Ints  # [2, K] looks and clicks
-    votes: Floats  # [2, K] the same as if each of BLOCKS blocks of the log had one look at most
-    within: bool  # whether stretches are part of it
+    votes: Floats  # [2, K] the same if each of BLOCKS blocks of the log had at most one look per item
+    within: bool  # whether the counts include the stretches
 
     def far(self, *counts: Ints | Floats) -> Floats:
-        """Without some counts, float64[2, K]."""
+        """The counts without those of some stretches, float64[2, K]."""
         rest = self.counts.astype(np.float64)
         for one in counts if self.within else ():
             rest -= one
@@ -79,7 +81,7 @@ class Elsewhere(NamedTuple):
 
     @classmethod
     def of(cls, n: int, between: Callable[[int, int], Tally], within: bool = True) -> "Elsewhere":
-        """Of n parts of a log; `between`: counts of those from one to before another."""
+        """Count n parts of a log; `between`: gives the counts of parts from one to before another."""
         total = np.stack(between(0, 0))
         votes: Floats = np.zeros(total.shape)
         for start, end in itertools.pairwise((np.arange(BLOCKS + 1) * n // BLOCKS).tolist()):
@@ -90,7 +92,7 @@ class Elsewhere(NamedTuple):
 
 
 class UsualRates:
-    """What is usual for each item, from counts, and which items are of a kind."""
+    """Usual rates and groups of items, learnt from counts."""
 
     def __init__(self, looks: Ints, clicks: Ints, elsewhere: Elsewhere) -> None:
         self.prior = prior_of(looks, clicks)
@@ -100,16 +102,16 @@ class UsualRates:
         self.elsewhere = elsewhere
 
     def weigh(self, one: Tally, two: Tally) -> tuple[float, float]:
-        """Nats of evidence that two behaviours differ, either weighed against the other, and the share of items."""
+        """Nats of evidence that two tallies differ, the larger of both directions, and the share of items changed."""
         here, there = np.stack(one), np.stack(two)
         far = self.elsewhere.far(here, there)
         evidence: tuple[float, float] = max(self._against(here, there, far), self._against(there, here, far))
         return evidence
 
     def _against(self, here: Ints, reference: Ints, far: Floats) -> tuple[float, float]:
-        """Nats that a stretch does not behave as its reference, and the share of items.
+        """Nats of evidence that a stretch differs from its reference, and the share of items changed.
 
-        What a short reference lacks the rest of the log does not say: that is like the stretch.
+        The rest of the log does not fill in for a reference much shorter than the stretch, since it may be like it.
         """
         speaks = bool(2 * reference[0].sum() >= here[0].sum())
         rest = self.elsewhere.votes, self.prior, self.bands, self.usual
@@ -117,7 +119,7 @@ class UsualRates:
         return evidence
 
     def rates(self, one: Tally, two: Tally, share: float | None = None) -> tuple[Floats, Floats]:
-        """Each item's rate in two regimes; the share of items that differ is what `weigh` says by default."""
+        """Each item's rate in two regimes; `share`: of items that differ, by default that of `weigh`."""
         share = self.weigh(one, two)[1] if share is None else share
         rates = np.empty(self.usual.size), np.empty(self.usual.size)
         here, there = (np.stack(counts).astype(np.float64) for counts in (one, two))
@@ -127,9 +129,9 @@ class UsualRates:
         return rates
 
     def _fill(self, counts: Floats, other: Floats) -> None:
-        """Put what the rest of the log says of items into counts that hardly have them, if the other ones differ.
+        """Fill in counts of items with few looks from the rest of the log, if `other` differs clearly from that.
 
-        Where these do not differ from that, nothing is known of the items here: they change as their group does.
+        If it does not differ, the items remain unknown here and change as their group does.
         """
         rest = self.elsewhere.far(counts, other)
         bursts = rest[0] > BURSTS * self.elsewhere.votes[0]
@@ -145,12 +147,12 @@ class UsualRates:
 
 
 class Stretch(UsualRates):
-    """Some parts of a log in order, such as impressions, and what is usual in them.
+    """Some parts of a log in order, such as impressions, and their usual rates.
 
-    `where`: their places in the log. `usual`: counts that say what is usual, those of all of them by default.
-    `elsewhere`: what is known apart from a stretch of them, that of all of them by default. `threads`: how many
-    scales are looked at at once; the findings do not depend on it. `tell` is called before each longer step and may
-    raise; `recall` is asked for its result.
+    `where`: their indices in the log. `usual`: counts from which usual rates are learnt, by default of all parts.
+    `elsewhere`: counts outside of stretches, by default of all parts. `threads`: how many scales are searched in
+    parallel; results do not depend on it. `tell` is called before each longer step and may raise; `recall` caches its
+    result.
     """
 
     def __init__(
@@ -165,7 +167,7 @@ class Stretch(UsualRates):
     ) -> None:
         self.units, self.where, self.n = units, where, units.n
         self.threads, self.tell, self.recall = threads, tell, recall
-        self._better: dict[tuple[int, int, bool], tuple[int, int]] = {}  # of `_fitted`
+        self._better: dict[tuple[int, int, bool], tuple[int, int]] = {}  # cache of `_fitted`
         self.few, self.shortest = parts(FEW, units), max(parts(SHORTEST, units), 2)
         self.toll = TOLL * units.span
         self.whole = self.between(0, self.n)
@@ -177,7 +179,7 @@ class Stretch(UsualRates):
         self.rare = int(looks.sum()) < RARE * seen
 
     def knowing(self, elsewhere: Elsewhere) -> "Stretch":
-        """The same with something else known apart from stretches of it."""
+        """A copy with other counts outside of stretches."""
         other = copy.copy(self)
         other.elsewhere = elsewhere
         return other
@@ -196,16 +198,16 @@ class Stretch(UsualRates):
         return self._counts(count_where, which)
 
     def gains(self, start: int, end: int, one: Floats, two: Floats) -> Floats:
-        """How much better rates `two` explain each part, in nats."""
+        """Log likelihood ratio of each part, rates `two` against `one`, in nats."""
         out = np.empty(end - start)
         gains(*self.units[:4], start, one, two, out)
         return out
 
     def fitted(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Stretches near parts `start` to before `end` that behave otherwise, against those beside or far from them.
+        """Fit unusual stretches near parts `start` to before `end`: one against its neighbours, one against the rest.
 
-        Each is the one that rates learnt from it explain best beyond those of the others, learnt again and again.
-        What is beside parts in the middle of a long one is part of it, and what is far from it may have drifted.
+        Each alternates between learning rates from the stretch and moving its edges to where these explain most.
+        Both references are needed: neighbours may be part of a longer stretch, and distant parts may have drifted.
         """
         return [self._fitted(start, end, far) for far in (False, True)]
 
@@ -221,7 +223,7 @@ class Stretch(UsualRates):
         return start, end
 
     def _refitted(self, start: int, end: int, far: bool) -> tuple[int, int]:
-        """The stretch that rates learnt from parts `start` to before `end` explain best; these if it is too short."""
+        """The stretch that rates learnt from parts `start` to before `end` explain best; unchanged if too short."""
         size = end - start
         low, high = max(0, start - REFERENCE * size), min(self.n, end + REFERENCE * size)
         inside, window = np.stack(self.between(start, end)), np.stack(self.between(low, high))
@@ -231,9 +233,9 @@ class Stretch(UsualRates):
         return (start, end) if last - first < self.few else (low + first, low + last)
 
     def change(self, at: int, size: int, sides: tuple[int, int] = (0, 0)) -> tuple[float, float]:
-        """Evidence of a change at a part, and by how much a sudden one explains it better than a slow one.
+        """Return evidence of a change at a part, and the nats by which a step explains it better than a gradual one.
 
-        `sides`: parts before and after that are counted, `size` at least: items seen rarely need more.
+        `sides`: parts before and after to count, at least `size`: items with few looks need more.
         """
         size = min(size, at, self.n - at)
         if size < self.few:
@@ -245,9 +247,9 @@ class Stretch(UsualRates):
         return self.weigh(before, after)[0], step
 
     def candidates(self) -> Iterator[tuple[int, int]]:
-        """Stretches that seem to behave otherwise, from a part to before another, the clearest first.
+        """Candidates for unusual stretches, each from a part to before another, the most evidence first.
 
-        Stretches of 32, 64, 128, ... impressions are weighed against those before and those after them.
+        Stretches of 32, 64, 128, ... impressions are compared with those before and those after them.
         """
         shortest = max(self.shortest, 1 << max(self.n // FINEST, 1).bit_length() - 1)
         changes: list[tuple[float, int, int]] = []
@@ -265,7 +267,7 @@ class Stretch(UsualRates):
                 for backward in (False, True):
                     one = functools.partial(self._at_scale, (size, units, backward))
                     begun.append(pool.submit(self.recall, f"pass-{size}-{backward}", one))
-                finish(self.threads)  # what a scale is counted by is let go with it
+                finish(self.threads)  # free the units of finished scales
             finish(0)
         tried: set[tuple[int, int]] = set()
         for _, start, end in sorted(changes, reverse=True):
@@ -275,7 +277,7 @@ class Stretch(UsualRates):
                 yield start, end
 
     def _at_scale(self, scale: tuple[int, Units, bool]) -> list[tuple[float, int, int]]:
-        """Evidence beyond the bar, start and end of the stretch, at one scale in one direction."""
+        """Candidates at one scale in one direction: evidence beyond the bar, start and end."""
         size, units, backward = scale
         sparse = self.rare and REFERENCE * size < self.spread
         rest = Rest(self.bands, self.usual, sparse, self.elsewhere.counts, self.elsewhere.votes, self.prior)
@@ -288,20 +290,20 @@ class Stretch(UsualRates):
         return [(float(excess[i]), start, min(end, self.n)) for i, (start, end) in zip(clear, edges, strict=True)]
 
     def alone(self, start: int, end: int, cost: float) -> float:
-        """Evidence for a division of all parts into those of one stretch and the others, as `split` has it."""
+        """Score of a division of all parts into one stretch and the rest, on the scale of `split`."""
         inside = self.between(start, end)
         rest: Tally = (self.whole[0] - inside[0], self.whole[1] - inside[1])
         return self.weigh(inside, rest)[0] - cost * ((start > 0) + (end < self.n))
 
     def tolled(self, score: float, apart: int) -> float:
-        """The score of a division less the toll of the parts outside of the regime that has most; `apart`: of one."""
+        """The score of a division less TOLL for the smaller regime; `apart`: number of parts in one of the two."""
         return score - self.toll * min(apart, self.n - apart)
 
     def split(self, at: int, size: int, cost: float) -> tuple[float, Bools]:
-        """The best division of all parts into two regimes, which differ as those around a change do.
+        """The best division of all parts into two regimes with the rates before and after a change.
 
-        Its evidence less the cost of changes, and which parts belong to the second regime. Rates are learnt
-        from ever shorter stretches around the change, since long ones may reach beyond another change.
+        Returns the evidence less the cost of changes, and which parts belong to the second regime. Rates are learnt
+        from shorter and shorter stretches around the change, since long ones may extend beyond another change.
         """
         best, second = -math.inf, np.zeros(self.n, np.bool_)
         near = min(size, at, self.n - at)
@@ -327,16 +329,16 @@ class Stretch(UsualRates):
 
 
 def _richest(so_far: Floats) -> tuple[int, int]:
-    """Where the stretch begins and ends that adds most, by what all places up to each add."""
+    """Start and end of the stretch with the largest sum, from cumulative sums."""
     last = int(np.argmax(so_far - np.minimum.accumulate(so_far)))
     first = int(np.argmin(so_far[: last + 1]))
     return tightened(so_far, first, last)
 
 
 def tightened(so_far: Floats, first: int, last: int) -> tuple[int, int]:
-    """A stretch without parts at its edges that add less than half of what a single part does, SLACK at most.
+    """Shrink a stretch by parts at its edges whose sum is small: half of the largest single part, at most SLACK.
 
-    Where nothing is seen, parts belong to neither side.
+    Parts without evidence then belong to neither side.
     """
     inner = so_far[first : last + 1]
     slack = min(SLACK, 0.5 * float(np.max(np.diff(inner), initial=0.0)))

@@ -1,4 +1,4 @@
-"""Which of two behaviours each impression shows, and whether one turned into the other suddenly."""
+"""Separate two regimes: rates of items in each, the regime of each impression, and how sudden the change was."""
 
 import math
 
@@ -25,21 +25,21 @@ from .bayes_factors import (
     shifted,
 )
 
-CLEAR = 2.0  # nats before a group is taken to differ
-SHARES = (0.1, 0.3)  # of items that differ, least and most
+CLEAR = 2.0  # nats required to treat a group as different
+SHARES = (0.1, 0.3)  # bounds on the share of items that differ
 ONE, TWO = range(2)  # columns of a table of shifts: the regimes
-WAVE = 0.0  # in place of a width: half a wave, as the time of day makes it
+WAVE = 0.0  # in place of a width: half a sine wave, like the time of day
 
 
 @no_refcount
 def group_shifts(group, grouped, shifts):
-    """How far a group's log-odds lie from usual in two regimes: two numbers if they differ clearly, else one.
+    """Write the shift of a group's log-odds from usual in two regimes; the same for both unless they differ clearly.
 
-    `group`: a row of the table of groups, the first regime in place of a stretch and the second of its reference.
+    `group`: a row of the table of groups, with the first regime as the stretch and the second as its reference.
     """
     shifts[ONE] = log_odds(group[CLICKS], group[LOOKS]) - log_odds(group[EXPECTED], group[LOOKS])
     shifts[TWO] = log_odds(group[REF_CLICKS], group[REF_LOOKS]) - log_odds(group[REF_EXPECTED], group[REF_LOOKS])
-    if group[REF_LOOKS] < group[LOOKS]:  # the one looked at less is judged
+    if group[REF_LOOKS] < group[LOOKS]:  # test the regime with fewer looks
         for c in range(REF_CLICKS):
             group[c], group[REF_CLICKS + c] = group[REF_CLICKS + c], group[c]
     if grouped and group_novelty(group, 0.0) > CLEAR:
@@ -52,7 +52,7 @@ def group_shifts(group, grouped, shifts):
 
 @no_refcount
 def joint_rates(looks, clicks, other_looks, other_clicks, base, other_base, gap):
-    """An item's rate in two regimes whose log-odds lie `gap` apart, from the looks in both."""
+    """An item's rates in two regimes whose log-odds differ by `gap`, estimated from the looks in both."""
     one = (HOLD * base + clicks) / (HOLD + looks)
     two = (HOLD * other_base + other_clicks) / (HOLD + other_looks)
     here = math.log(one / (1.0 - one))
@@ -63,7 +63,7 @@ def joint_rates(looks, clicks, other_looks, other_clicks, base, other_base, gap)
 
 @no_refcount
 def apart(looks, clicks, other_looks, other_clicks, base, other_base, gap, share):
-    """Whether an item differs between regimes from what its group does; the one looked at less is judged."""
+    """Whether an item changes unlike its group between regimes; tests the regime with fewer looks."""
     if other_looks <= looks:
         rate = shifted((HOLD * base + clicks) / (HOLD + looks), gap)
         evidence = novelty(other_clicks, other_looks, rate, min(HOLD + looks, MOST))
@@ -75,9 +75,9 @@ def apart(looks, clicks, other_looks, other_clicks, base, other_base, gap, share
 
 @kernel
 def rates_of(looks, clicks, other_looks, other_clicks, bands, usual, share, one, two):
-    """Fill `one` and `two`, float64[K], with each item's rate in two regimes: equal unless they clearly differ.
+    """Write each item's rate in two regimes to `one` and `two`, float64[K]: equal unless they differ clearly.
 
-    `share`: what `weigh` says of these counts. Items differ with their group, or alone.
+    `share`: of items that differ, from `weigh`. Items differ with their group, or alone.
     """
     grouped = share == GROUPED
     share = min(max(share, SHARES[0]), SHARES[1])
@@ -108,7 +108,7 @@ def rates_of(looks, clicks, other_looks, other_clicks, bands, usual, share, one,
 
 @kernel
 def gains(item, looks, clicks, first, start, one, two, out):
-    """Write how much better `two` explains each part of a log from `start` on than `one`, in nats."""
+    """Write the log likelihood ratio of each part from `start` on, rates `two` against `one`, in nats."""
     nats = np.empty((one.size, 2))
     for k in range(one.size):
         nats[k, 0] = math.log((1.0 - two[k]) / (1.0 - one[k]))
@@ -123,7 +123,7 @@ def gains(item, looks, clicks, first, start, one, two, out):
 
 @kernel
 def two_states(gain, penalty, toll, path):
-    """Fill path, int8[n], with 1 where the second of two regimes explains more (Viterbi 1967).
+    """Write the most likely regime of each part to path, int8[n]: 1 for the second (Viterbi 1967).
 
     Each change costs `penalty` nats, each part of the second regime `toll`.
     """
@@ -148,11 +148,11 @@ def two_states(gain, penalty, toll, path):
 
 @kernel
 def suddenness(item, looks, clicks, first, where, at, size, one, two, width):
-    """Log likelihood of a step at part `at` of a log less that of a slower change, over `size` parts on each side.
+    """Log likelihood ratio of a step at part `at` against a gradual change, over `size` parts on each side.
 
-    `one` and `two`: rates before and after. The slower change is a line over the middle `width` of the parts,
-    or half a wave (WAVE), with the same means on both sides. `where`: place in the log, int64[n]: a gap in it gives
-    a slow change time.
+    `one` and `two`: rates before and after. The gradual change is linear over the middle `width` of the parts, or
+    half a sine wave (WAVE), with the same means on both sides. `where`: int64[n], index in the log; a gap gives a
+    gradual change more time.
     """
     total = 0.0
     low = where[at - size]

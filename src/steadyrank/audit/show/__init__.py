@@ -1,1 +1,1 @@
-"""What an audit found, for people: one HTML page and its drawings."""
+"""Show the results of an audit as one HTML page with figures."""

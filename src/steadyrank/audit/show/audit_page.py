@@ -37,7 +37,7 @@ def _verdict(audit: Audit) -> str:
 
 
 def _next(audit: Audit) -> str:
-    """What to do now."""
+    """Recommended next steps, and notes."""
     steps = []
     if audit.intervals:
         steps.append(
@@ -61,7 +61,7 @@ def _next(audit: Audit) -> str:
 
 
 def _cohorts(role: str, seen: CohortsAudit) -> str:
-    """What clients share: how its shares moved, and who together stands out."""
+    """One kind of cohorts: shares over time, and cohorts that stand out."""
     name = role.replace("_", " ")
     shares = seen.shares
     counts = ", ".join(f"{one}: {n:,}" for one, n in zip(shares["columns"], shares["counts"], strict=True))
@@ -168,7 +168,7 @@ def _interval(part: Interval, number: int) -> str:
 
 
 def _rankings(board: BoardAudit) -> str:
-    """Items by their rate: without the suspect part, with everything, and had all stood at the first place."""
+    """Items by click rate: without the suspect part, with everything, and as estimated at the first place."""
     about = {item["item"]: item for item in board.items}
     place = {item: i for i, item in enumerate(board.ranking, 1)}
     same, corrected = board.ranking == board.clean_ranking, bool(board.corrected_ranking)
@@ -187,7 +187,7 @@ def _rankings(board: BoardAudit) -> str:
 
 
 def _moved(by: int) -> Html:
-    """How far an item moves up."""
+    """By how many ranks an item moves up."""
     words = f"up {by}" if by > 0 else f"down {-by}" if by else ""
     return Html(f'<span class="{"up" if by > 0 else "down"}">{words}</span>')
 

@@ -48,7 +48,7 @@ def _figure(audit: CountsAudit) -> str:
 
 
 def _shares(audit: CountsAudit) -> str:
-    """How the shares of the first items moved; those of all items are one."""
+    """Shares over time of the most frequent items; the shares of all items add up to 1."""
     words = "Shares of events over time, of the items with most events"
     first = audit.shares["columns"][:-1][:DRAWN]
     return f"<h2>Shares</h2>{shares_figure(first, audit.shares['points'], words, f'{words}.')}"

@@ -1,4 +1,4 @@
-"""Parts of an audit's page: the page around a body, tables, and the time line as SVG. It loads nothing."""
+"""Building blocks of an audit's page: the page around a body, tables, and SVG figures. It loads no resources."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -34,15 +34,15 @@ summary { cursor: pointer; }
 
 
 class Html(str):
-    """Text that is HTML already."""
+    """Text that is HTML and must not be escaped."""
 
 
 class WrittenNumber(str):
-    """A number that is written already."""
+    """A number that is already formatted."""
 
 
 def shell(title: str, head: str, body: Html) -> str:
-    """A whole page around a body; it loads nothing."""
+    """A whole page around a body; it loads no resources."""
     rules = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -54,7 +54,7 @@ def shell(title: str, head: str, body: Html) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
-    """A table; numbers stand on the right, cells of `Html` stand as they are."""
+    """A table; numbers are right-aligned, `Html` cells are not escaped."""
     rows = list(rows)
 
     def kind(value: Any) -> str:
@@ -81,7 +81,7 @@ _HATCH = (
 
 
 def axes(top: float, labels: Sequence[tuple[float, str]], words: str) -> str:
-    """Axes: a scale from 0 to `top`, and labels at shares of the width."""
+    """Axes: a scale from 0 to `top`, and labels at positions from 0 to 1. The SVG element is left open."""
     low, high = HEIGHT - _BOTTOM, _TOP
     style = ",.0f" if top >= 100 else ".3g"
     lines = "".join(
@@ -100,24 +100,24 @@ def axes(top: float, labels: Sequence[tuple[float, str]], words: str) -> str:
 
 
 def x_of(share: float) -> float:
-    """Where a share of the width lies."""
+    """The x coordinate of a position from 0 to 1."""
     return _LEFT + share * (WIDTH - _LEFT - _RIGHT)
 
 
 def y_of(value: float, top: float) -> float:
-    """Where a value of a scale that ends at `top` lies."""
+    """The y coordinate of a value on a scale from 0 to `top`."""
     return HEIGHT - _BOTTOM - min(value / top, 1.0) * (HEIGHT - _TOP - _BOTTOM)
 
 
 def line(points: Sequence[tuple[float, float]], top: float, colour: str, dash: str = "") -> str:
-    """A line through points given as a share of the width and a value."""
+    """A line through points, each a position from 0 to 1 and a value."""
     path = " ".join(f"{x_of(x):.1f},{y_of(y, top):.1f}" for x, y in points)
     dashed = f' stroke-dasharray="{dash}"' if dash else ""
     return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dashed}/>'
 
 
 def round_up(value: float) -> float:
-    """The end of a scale: a number as large at least that is short to write, and so is its half; 1 for 0."""
+    """The end of a scale: a round number, at least `value`, whose half is round, too; 1 for 0."""
     if value <= 0.0:
         return 1.0
     unit = 10.0 ** math.floor(math.log10(value))
@@ -125,7 +125,7 @@ def round_up(value: float) -> float:
 
 
 def visitors_figure(visitors: dict[str, Any] | None) -> str:
-    """People, suspects and declared agents over time, as shares of all who came; nothing where they are not known."""
+    """Shares of people, suspects and declared agents over time; empty if user agents are unknown."""
     if visitors is None:
         return ""
     counts = ", ".join(f"{name}: {count:,}" for name, count in visitors["counts"].items())
@@ -141,11 +141,11 @@ _STYLES = (
     ("var(--soft)", "6 2 2 2"),
     ("var(--ink)", "1 3"),
 )
-_NAME = 18  # letters of a name in a legend
+_NAME = 18  # longest name in a legend, in characters
 
 
 def shares_figure(columns: Sequence[str], points: list[list[int]], words: str, caption: str) -> str:
-    """How shares moved along time: a line a column, of the first five; `points`: counts of all columns."""
+    """Shares over time: one line for each of the first five columns; `points`: counts of all columns."""
     totals = [max(sum(counts), 1) for counts in points]
     shares = [
         [((j + 0.5) / len(points), counts[i] / totals[j]) for j, counts in enumerate(points)]
@@ -164,7 +164,7 @@ def shares_figure(columns: Sequence[str], points: list[list[int]], words: str, c
 
 
 def timeline(board: BoardAudit) -> str:
-    """Clicks an impression along the log, expected ones beside them, suspect intervals hatched."""
+    """Clicks per impression along the log, observed and expected, with suspect intervals hatched."""
     total = max(sum(count for count, _, _ in board.points), 1)
     so_far, seen, usual = 0.0, [], []
     for count, clicks, expected in board.points:

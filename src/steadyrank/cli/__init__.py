@@ -1,4 +1,4 @@
-"""The command line: thin, and nothing heavy is imported before a command needs it."""
+"""The command line. Commands are thin, and import heavy modules only when they run."""
 
 import argparse
 import os
@@ -35,7 +35,7 @@ _COMMANDS = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code.
 
-    0, 2 for bad input, 3 for a limit exceeded, 130 when interrupted, 141 when nobody reads on.
+    0, 2 for bad input, 3 for a limit exceeded, 130 when interrupted, 141 for a broken pipe.
     """
     parser = _parser()
     options = parser.parse_args(arguments)
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader, `head` perhaps, has had enough
+    except BrokenPipeError:  # the reader, for instance `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except (KeyError, ValueError, OSError, MemoryError) as error:
@@ -63,7 +63,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _DefaultsFormatter(argparse.HelpFormatter):
-    """Adds a default to the help of each option that has one, unless its help says it already."""
+    """Adds the default to the help of each option that has one, unless the help already states it."""
 
     def _get_help_string(self, action: argparse.Action) -> str:
         words, default = action.help or "", action.default
@@ -74,7 +74,7 @@ class _DefaultsFormatter(argparse.HelpFormatter):
 
 
 def _written(default: Any) -> str:
-    """A default as somebody reads it: names side by side, large numbers with commas."""
+    """Format a default for display: lists as words, large numbers with commas."""
     if isinstance(default, list | tuple):
         return " ".join(map(str, default))
     if isinstance(default, int | float):

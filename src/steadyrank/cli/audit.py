@@ -1,4 +1,4 @@
-"""`steadyrank audit`: what an existing click log says of fraud."""
+"""`steadyrank audit`: find signs of click fraud in existing logs."""
 
 import argparse
 import contextlib
@@ -14,12 +14,12 @@ from ..core.progress import duration
 from .choices import need_report
 from .logs import COLUMNS, add_options, how_to_read, share
 
-CLIENTS = 5  # that are listed on the terminal
-BOARDS = 5  # whose rankings are
-NOTHING: dict[str, Any] = {"few_outcomes": [], "never_buy": []}  # of outcomes, where they are not known
+CLIENTS = 5  # clients listed on the terminal
+BOARDS = 5  # boards whose rankings are printed
+NOTHING: dict[str, Any] = {"few_outcomes": [], "never_buy": []}  # outcomes, if they are unknown
 RANKED = 10  # items of a trending list
-UNITS = {"reading": "rows", "auditing": "boards", "searching": "passes"}  # of steps that progress is told of
-LISTS_ONLY = (  # options that say nothing of events without lists
+UNITS = {"reading": "rows", "auditing": "boards", "searching": "passes"}  # of progress, by step
+LISTS_ONLY = (  # options without effect on events without lists
     *COLUMNS.keys() - {"item", "time", "client"},
     *("network", "referrer", "value", "first_position", "format", "propensities", "clean", "since", "on"),
 )
@@ -101,7 +101,7 @@ def add(commands: Any) -> None:
 
 
 def chances(text: str) -> list[float]:
-    """Propensities such as 1,0.6,0.4."""
+    """Parse propensities such as 1,0.6,0.4."""
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
@@ -136,7 +136,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _audit(options: argparse.Namespace, limit: float | None, broken: float, looks: Any, progress: "_Progress") -> int:
-    """Audit, write and print; the exit code."""
+    """Audit, write and print; returns the exit code."""
     if options.counts:
         result, lines, surely = _counts(options, broken, progress.show)
         progress.close()
@@ -154,7 +154,7 @@ def _audit(options: argparse.Namespace, limit: float | None, broken: float, look
         return 0
     progress.close()
     code = _told(result, _lines, result.suspect_share[0], limit, options)
-    if result.state is not None:  # not before all was told: what an interrupted run read is new to the next
+    if result.state is not None:  # only after the output: files of an interrupted run must stay new to the next
         result.state.write()
     if result.kept is not None:
         result.kept.remove()
@@ -178,7 +178,7 @@ def _audited(run: Any, options: argparse.Namespace, broken: float, looks: Any, p
 
 
 def _refuse_unused(options: argparse.Namespace) -> None:
-    """Refuse flags that would have no effect."""
+    """Raise ValueError for options without effect."""
     if not options.counts:
         if options.recent is not None:
             raise ValueError(f"--recent {options.recent:g} has no effect without --counts")
@@ -192,7 +192,7 @@ def _refuse_unused(options: argparse.Namespace) -> None:
 
 
 def _counts(options: argparse.Namespace, broken: float, progress: Any) -> tuple[Any, Any, float]:
-    """An audit of counts, how it is told in lines, and the share that is surely suspect."""
+    """Run an audit of counts. Returns it, the function that formats it, and the least suspect share."""
     from ..audit import audit_counts
 
     result = audit_counts(
@@ -209,10 +209,10 @@ def _counts(options: argparse.Namespace, broken: float, progress: Any) -> tuple[
 
 
 def _told(result: Any, lines: Any, surely: float, limit: float | None, options: argparse.Namespace) -> int:
-    """Write and print what was found; the exit code."""
+    """Write and print the findings; returns the exit code."""
     try:
         written = _write_all(result, options.page, options.parquet, options.counts)
-    finally:  # what was found is not lost with a full disk
+    finally:  # print the findings even if the disk is full
         print(result.to_json() if options.json else "\n".join(lines(result)))
     if not options.json:
         print("report: " + ", ".join(map(str, written)))
@@ -220,7 +220,7 @@ def _told(result: Any, lines: Any, surely: float, limit: float | None, options: 
 
 
 def _explain(options: argparse.Namespace) -> int:
-    """Print what would be read as what."""
+    """Print how columns would be interpreted."""
     from ..click_logs.click_log import explained
     from ..click_logs.files import sources_of
 
@@ -233,7 +233,7 @@ def _explain(options: argparse.Namespace) -> int:
 def _check_places(
     page: pathlib.Path | None, folder: pathlib.Path | None = None, clean: pathlib.Path | None = None
 ) -> None:
-    """Refuse to begin where the end could not be written."""
+    """Raise ValueError, before any work, for output paths that cannot be written."""
     for path in (page, folder, clean):
         if path is None or writable_through(path):
             continue
@@ -262,7 +262,7 @@ def _write_all(
 
 
 class _Progress:
-    """Progress on one line of a terminal, with the time left of a step where it is known, and nothing elsewhere."""
+    """Shows progress on one line of a terminal, with the time left in a step if known; else shows nothing."""
 
     def __init__(self, shown: bool = True) -> None:
         self.shown = shown and sys.stderr.isatty()
@@ -274,19 +274,19 @@ class _Progress:
         if step != self.step or done < self.done:
             self.step, self.first, self.since = step, done, time.monotonic()
         self.done = done
-        spent, made = time.monotonic() - self.since, done - self.first  # not what was done before an interruption
+        spent, made = time.monotonic() - self.since, done - self.first  # without what a previous run did
         left = f", {duration(spent / made * (of - done))} left" if made and done < of else ""
         much = f": {done:,}{f' of {of:,}' if of else ''} {UNITS.get(step, '')}{left}" if done or of else ""
         print(f"\r\033[K{step}{much}", end="\n" if of and done == of else "", file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Leave a clear line to what comes next."""
+        """Clear the line."""
         if self.shown:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def _reading(result: Any) -> list[str]:
-    """How a log was read, in lines for people, and the verdict."""
+    """Lines on how a log was read, and the verdict."""
     from ..audit.visitors import visitors_seen
 
     lines = ["read as: " + ", ".join(f"{what}: {name}" for what, name in result.columns.items())]
@@ -299,7 +299,7 @@ def _reading(result: Any) -> list[str]:
 
 
 def _count_lines(result: Any) -> list[str]:
-    """What was found in events, in lines for people."""
+    """Lines on the findings in events."""
     from ..audit.sentences import place_in_time, surety
     from ..audit.show.counts_page import why_not
 
@@ -320,7 +320,7 @@ def _count_lines(result: Any) -> list[str]:
 
 
 def _lines(result: Any) -> list[str]:
-    """What was found, in lines for people."""
+    """Lines on the findings in lists."""
     from ..audit.sentences import change_seen, clean_seen, interval_seen, outcomes_seen, place, rankings, surety
 
     lines = _reading(result)
@@ -351,6 +351,6 @@ def _lines(result: Any) -> list[str]:
 
 
 def _harmless(line: str) -> str:
-    """A line without what would command a terminal, or what it cannot show: names come from the log."""
+    """Escape control characters and those the terminal cannot show: names in a line come from the log."""
     line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
     return line.encode(sys.stdout.encoding or "utf-8", "backslashreplace").decode(sys.stdout.encoding or "utf-8")

@@ -1,4 +1,4 @@
-"""What is typed on the command line, as values; and classes from a Python file of the user's own."""
+"""Options and values that several commands share, and classes loaded from the user's own Python file."""
 
 import argparse
 import importlib.util
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def add_world(sub: Any, profile: str) -> None:
-    """Options for a simulated world, but for its adversary and the number of seeds; `profile`: if none is given."""
+    """Add options of a simulated world, except adversary and number of seeds; `profile`: the default."""
     sub.add_argument("--profile", default=profile, help="a name of `steadyrank profiles`, or a built file")
     sub.add_argument("--mapping", default=None, help="from ratings to attraction; `steadyrank profiles` lists them")
     sub.add_argument("--schedule", default="front", help="when it acts: front, spread, late, bursts, ramp, swing")
@@ -22,23 +22,23 @@ def add_world(sub: Any, profile: str) -> None:
 
 
 def add_server(sub: Any) -> None:
-    """Options for a running service, and the key to it, which `key_of` reads."""
+    """Add options for the address of a running service and its API key, which `key_of` reads."""
     sub.add_argument("--server", default="http://127.0.0.1:8080", metavar="ADDRESS", help="of the service")
     sub.add_argument("--key-file", type=pathlib.Path, default=None, metavar="FILE", help="holds the API key")
 
 
 def key_of(options: argparse.Namespace) -> str | None:
-    """The API key."""
+    """The API key from --key-file or STEADYRANK_KEY; None without."""
     if options.key_file is None:
         return os.environ.get("STEADYRANK_KEY")
     return str(options.key_file.read_text()).strip()
 
 
 def classes_in(path: pathlib.Path) -> list[type]:
-    """The classes that a Python file defines, in their order there."""
+    """Import a Python file and return the classes it defines, in order; ValueError if it cannot be imported."""
     if not path.is_file():
         raise ValueError(f"{str(path)!r} is not a file")
-    name = f"own_{path.stem}"  # a name of its own: a file called random.py must not take the place of another
+    name = f"own_{path.stem}"  # prefixed, so that a file called random.py does not replace another module
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{str(path)!r} is not a Python file: its name must end in .py")
@@ -58,7 +58,7 @@ def is_learner(cls: type) -> bool:
 
 
 def learners_in(path: pathlib.Path) -> list[type]:
-    """The learners that a Python file defines."""
+    """The learners that a Python file defines; ValueError if there are none."""
     classes = [cls for cls in classes_in(path) if is_learner(cls)]
     if not classes:
         raise ValueError(f"{path} defines no learner: a NamedTuple with create, rank and update")
@@ -66,7 +66,7 @@ def learners_in(path: pathlib.Path) -> list[type]:
 
 
 def check_own(cls: type, check: Callable[[type], None]) -> None:
-    """Refuse a class of the user's own that does not pass a check of the contract."""
+    """Raise ValueError if the user's own class fails a check of the contract."""
     try:
         check(cls)
     except Exception as error:
@@ -74,7 +74,7 @@ def check_own(cls: type, check: Callable[[type], None]) -> None:
 
 
 def parse_choice(text: str) -> tuple[str, dict[str, Any]]:
-    """`NAME:a=1,b=x` as a name and settings; values become whole numbers, numbers, True/False/None or words."""
+    """Parse `NAME:a=1,b=x` into name and settings; values become int, float, True, False, None or text."""
     name, _, rest = text.partition(":")
     settings: dict[str, Any] = {}
     for part in filter(None, rest.split(",")):
@@ -98,7 +98,7 @@ def _parse_value(text: str) -> Any:
 
 
 def parse_budget(text: str, horizon: int) -> int:
-    """A number of rounds, or a share of the horizon such as `10%`."""
+    """Parse a number of rounds, or a share of the horizon such as `10%`."""
     try:
         budget = round(float(text[:-1]) / 100 * horizon) if text.endswith("%") else int(text)
     except (ValueError, OverflowError):
@@ -111,7 +111,7 @@ def parse_budget(text: str, horizon: int) -> int:
 
 
 def need_report(*packages: str) -> None:
-    """Say how to install what figures, results, data sets and audits need, where one of the packages is missing."""
+    """Raise ValueError, with how to install it, if a package of the extra `report` is missing."""
     try:
         for package in packages or ("matplotlib", "polars"):
             import_module(package)

@@ -1,4 +1,4 @@
-"""`steadyrank compare`: a learner from a file of one's own against known ones."""
+"""`steadyrank compare`: compare learners from the user's own file with built-in ones."""
 
 import argparse
 import pathlib
@@ -35,7 +35,7 @@ def add(commands: Any) -> None:
 
 
 def parse_rates(text: str) -> list[float]:
-    """Percentages between commas as shares, lowest first."""
+    """Parse percentages separated by commas into shares, lowest first."""
     try:
         rates = sorted({float(part) / 100 for part in text.split(",")})
     except ValueError:

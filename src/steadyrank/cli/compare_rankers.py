@@ -1,4 +1,4 @@
-"""`steadyrank compare-rankers`: what ours would have got on the lists that another ranker showed."""
+"""`steadyrank compare-rankers`: estimate the clicks our ranker would have got on the lists another ranker showed."""
 
 import argparse
 import json
@@ -71,7 +71,7 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """The lists with their answers, oldest first."""
+    """Read the lists with their answers, oldest first."""
     if all(map(_as_observed, options.logs)):
         _refuse_unused(options)
         return [row for path in options.logs for row in _read(path)]
@@ -95,14 +95,14 @@ def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _refuse_unused(options: argparse.Namespace) -> None:
-    """Refuse what says how a log is to be read, where its lines say all of it themselves."""
+    """Raise ValueError for options on how to read a log, which lists in `observe` format do not need."""
     for name, value in given_options(options):
         lines = "has lists as `observe` takes them, one a line, with names of their own for everything"
         raise ValueError(f"{name} {value} has no effect: {options.logs[0]} {lines}; leave it out")
 
 
 def _as_observed(path: pathlib.Path) -> bool:
-    """Whether a file has lists as `observe` takes them: JSON lines with their members and no others."""
+    """Whether a file holds lists in the format of `observe`: JSON lines with its members and no others."""
     if path.suffix.lower() not in (".jsonl", ".ndjson", ".json"):
         return False
     with open(path, encoding="utf-8") as file:
@@ -110,7 +110,7 @@ def _as_observed(path: pathlib.Path) -> bool:
     try:
         row = json.loads(line)
     except ValueError:
-        return path.suffix.lower() != ".json"  # a broken line is named when it is read
+        return path.suffix.lower() != ".json"  # a broken line is reported when it is read
     listed = isinstance(row, dict) and isinstance(row.get("items"), list)
     return listed and row.keys() <= {*_MEMBERS, *_IGNORED} and isinstance(row.get("clicked", ""), str | None)
 
@@ -129,7 +129,7 @@ def _read(path: pathlib.Path) -> Iterator[dict[str, Any]]:
 
 
 def _named(row: Any) -> Any:
-    """A line with its whole numbers among items as text, as all files are read."""
+    """Convert whole numbers among the items of a line to text, as for all other formats."""
     if not isinstance(row, dict):
         return row
     lists = {name: row[name] for name in ("items", "candidates") if isinstance(row.get(name), list)}
@@ -162,7 +162,7 @@ def _check_chances(name: str, given: Any, size: int) -> None:
 
 
 def _observed(ranker: "Ranker", rows: Sequence[dict[str, Any]], slots: dict[str, int]) -> "list[Row]":
-    """Each list with what the ranker would have shown in its place, before it learnt from it."""
+    """Run the lists through the ranker; each row holds what it would have shown before it learnt from the list."""
     from ..comparison.ranker_comparison import Row
     from ..live import answers
 
@@ -197,7 +197,7 @@ def _observed(ranker: "Ranker", rows: Sequence[dict[str, Any]], slots: dict[str,
 
 
 def _suspect(ranker: "Ranker", rows: "Sequence[Row]") -> Any:
-    """Which lists are of clients who are left out by now, or of rounds outside of the trusted regime."""
+    """Which lists, bool[n], are of clients the guard has excluded by now, or outside the trusted regime."""
     import numpy as np
 
     from ..core.views import bands
@@ -232,7 +232,7 @@ def _plain(comparison: "Comparison") -> dict[str, Any]:
 
 
 def _numbers(interval: "Interval") -> dict[str, float | None]:
-    return {name: None if value != value else value for name, value in interval._asdict().items()}  # nan is no JSON
+    return {name: None if value != value else value for name, value in interval._asdict().items()}  # JSON has no NaN
 
 
 def _text(comparison: "Comparison") -> str:

@@ -1,4 +1,4 @@
-"""`steadyrank emit`: lists that changed, and alerts, to a topic of Kafka or a stream of Redis."""
+"""`steadyrank emit`: publish changed lists, and alerts, to a Kafka topic or a Redis stream."""
 
 import argparse
 import contextlib

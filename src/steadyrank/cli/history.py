@@ -143,12 +143,12 @@ def _present(client: "Client", options: argparse.Namespace) -> tuple[dict[str, A
 
 
 def _items_of(rows: list[dict[str, Any]]) -> dict[str, None]:
-    """The items of lists, each once, in order."""
+    """The distinct items of lists, in order."""
     return dict.fromkeys(item for row in rows for item in row["items"])
 
 
 def _check(rows: list[dict[str, Any]], present: set[str]) -> None:
-    """Refuse what the server would refuse, before anything is sent; `present`: the items that the board has."""
+    """Raise ValueError, before anything is sent, for what the server would refuse; `present`: items of the board."""
     if not rows:
         raise ValueError(
             "no list of the log begins at the first place and has different items: nothing to learn from"
@@ -177,10 +177,10 @@ def _parts(rows: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 def _send(client: "Client", board: str, rows: list[dict[str, Any]]) -> int:
-    """Send lists part by part, under names made of what they hold: the same again has no effect. How many are new."""
+    """Send lists in parts, with digests as ids, so that repeats have no effect; returns how many lists are new."""
     learnt, progress, digest = 0, Progress(len(rows), "sending", sys.stderr), hashlib.sha256()
     for part in _parts(rows):
-        digest.update(json.dumps(part).encode())  # of all so far: the same lists may come twice in a log
+        digest.update(json.dumps(part).encode())  # of all parts so far, since a log may hold the same lists twice
         learnt += client.history(board, part, f"history {digest.hexdigest()[:32]}")
         progress.step(len(part))
     progress.close()
@@ -188,7 +188,7 @@ def _send(client: "Client", board: str, rows: list[dict[str, Any]]) -> int:
 
 
 class PastVisits:
-    """What a log says of its visits, of what a board declares; `notes`: which columns say it, for people."""
+    """The segment or features of the visits in a log, as the board declares them; `notes`: on the columns used."""
 
     def __init__(self, log: "ClickLog", board: Mapping[str, Any], options: argparse.Namespace) -> None:
         self._space = _declared(board)
@@ -204,7 +204,7 @@ class PastVisits:
         self._row, self._cells = log.row, log.cells(columns) if columns else {}
 
     def of(self, i: int) -> dict[str, Any]:
-        """What is known of the visit of an impression, as the server takes it; what cannot be is refused by row."""
+        """Segment or features of the visit of impression i, as the server takes them; ValueError if invalid."""
         row = int(self._row[i])
         cells = self._cells.get(row, {})
         whole = opened(cells.get(FEATURES)) if self._whole else None
@@ -241,7 +241,7 @@ def _declared(board: Mapping[str, Any]) -> "FeatureSpace":
 
 
 def _columns_named(board: str, space: "FeatureSpace", options: argparse.Namespace) -> dict[str, str]:
-    """Columns by the name of what they tell, as far as options say it."""
+    """The columns given by options, by segment or feature name."""
     if options.segment is not None and not space.segments:
         raise ValueError(f"--segment {options.segment}: board {board} has no segments")
     columns = {} if options.segment is None else {SEGMENT: options.segment}
@@ -259,7 +259,7 @@ def _columns_named(board: str, space: "FeatureSpace", options: argparse.Namespac
 
 
 def _value(kind: "Kind", cell: Any) -> Any:
-    """A cell as what it stands for: files of text have numbers as text, and others may have categories as numbers."""
+    """Convert a cell to its kind: text files hold numbers as text, other files may hold categories as numbers."""
     if cell is None or cell == "":
         return None
     if kind.categories:

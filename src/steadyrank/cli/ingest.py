@@ -1,4 +1,4 @@
-"""`steadyrank ingest`: a running service learns from a topic of Kafka or a stream of Redis."""
+"""`steadyrank ingest`: send messages of a Kafka topic or a Redis stream to a running service."""
 
 import argparse
 import contextlib
@@ -12,7 +12,7 @@ from typing import Any
 
 from .choices import add_server, key_of
 
-_STREAM = "STEADYRANK_STREAM"  # an address in the environment keeps its password out of lists of processes
+_STREAM = "STEADYRANK_STREAM"  # a variable, so that a password in the address does not appear in process listings
 
 
 def add(commands: Any) -> None:
@@ -40,7 +40,7 @@ def add(commands: Any) -> None:
 
 
 def add_stream(sub: Any) -> None:
-    """Which stream, which service, and its key."""
+    """Add options for the stream, the service and its API key."""
     words = f"kafka://BROKERS/TOPIC or redis://HOST/STREAM (default: what {_STREAM} says)"
     sub.add_argument("stream", nargs="?", default=None, metavar="STREAM", help=words)
     words = "a setting of librdkafka, such as security.protocol=SASL_SSL; may be repeated"
@@ -75,7 +75,7 @@ def settings_of(options: argparse.Namespace) -> dict[str, str]:
 
 @contextlib.contextmanager
 def until_told() -> Iterator[Any]:
-    """A function that says whether SIGTERM or an interrupt came: what was begun is brought to an end first."""
+    """Catch SIGTERM and SIGINT, to finish work in progress first; yields a function that tells if either came."""
     signals: list[int] = []
     before = {name: signal.signal(name, lambda number, frame: signals.append(number)) for name in _ENDING}
     try:

@@ -1,4 +1,4 @@
-"""`steadyrank judgments`: what clicks say of documents, for tools that measure search."""
+"""`steadyrank judgments`: export relevance judgments derived from clicks, for tools that evaluate search."""
 
 import argparse
 import pathlib
@@ -12,8 +12,8 @@ from .logs import lists_of
 if TYPE_CHECKING:
     from ..live import Collection
 
-_LONGEST = 100  # places of a list of a log
-_MOST_PAIRS = 1 << 28  # of queries and items of a log
+_LONGEST = 100  # most places used of a list in a log
+_MOST_PAIRS = 1 << 28  # most pairs of query and item in a log
 
 
 def add(commands: Any) -> None:
@@ -60,7 +60,7 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _learnt(path: pathlib.Path, query: str | None) -> "Collection":
-    """A collection that has learnt from the lists of a log, those of queries, in their order."""
+    """Train a collection on the lists of a log that have a query, in order."""
     need_report("polars")
     from ..click_logs.click_log import read
     from ..click_logs.files import sources_of

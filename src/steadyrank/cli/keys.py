@@ -1,4 +1,4 @@
-"""`steadyrank keys`: API keys of the service; `steadyrank record`: who changed what."""
+"""`steadyrank keys` manages API keys of the service; `steadyrank record` prints its audit trail."""
 
 import argparse
 import contextlib
@@ -69,7 +69,7 @@ def _keys(options: argparse.Namespace) -> None:
     if options.action != "create":
         must_exist(options.store)
     else:
-        _new_key(options, time.time())  # a refused one leaves no empty store behind
+        _new_key(options, time.time())  # check options first: an invalid one must not create an empty store
     run = {"create": _create, "rotate": _rotate, "revoke": _revoke, "list": _list}[options.action]
     with contextlib.closing(open_store(options.store)) as store:
         run(options, store, time_of(store))

@@ -1,4 +1,4 @@
-"""`steadyrank learners`, `adversaries`, `users` and `guards`: what there is, with settings."""
+"""`steadyrank learners`, `adversaries`, `users` and `guards`: list what is available, with settings."""
 
 import argparse
 import inspect
@@ -47,7 +47,7 @@ def _summary(cls: type) -> str:
 
 
 def _settings(cls: type) -> list[str]:
-    """`name = default`, with the words a setting may take."""
+    """Each setting as `name = default`, with the literal values it accepts."""
     from ..core.discovery import settings_of
 
     hints = typing.get_type_hints(cls.create)  # type: ignore[attr-defined]
@@ -59,7 +59,7 @@ def _settings(cls: type) -> list[str]:
 
 
 def _words(hint: Any) -> list[Any]:
-    """The literal values in a type, looked for inside unions."""
+    """The literal values in a type, including those inside unions."""
     if typing.get_origin(hint) is typing.Literal:
         return list(typing.get_args(hint))
     return [word for part in typing.get_args(hint) for word in _words(part)]

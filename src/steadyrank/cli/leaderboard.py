@@ -1,4 +1,4 @@
-"""`steadyrank leaderboard`: every learner under every kind of attack, and a learner or an attack of one's own."""
+"""`steadyrank leaderboard`: rank learners under every kind of attack, including the user's own classes."""
 
 import argparse
 import json
@@ -101,7 +101,7 @@ def _loaded(store: Any, known: Any, own_store: Any, mine: Any) -> Any:
 
 
 def _own_classes(path: pathlib.Path | None) -> tuple[dict[str, type], dict[str, type]]:
-    """The learners and the adversaries of a file, checked against the contract."""
+    """The learners and adversaries that a file defines, checked against the contract."""
     from ..adversaries import ALL as ADVERSARIES
     from ..learners import ALL as LEARNERS
     from ..testing import check_adversary, check_learner
@@ -128,7 +128,7 @@ def _own_classes(path: pathlib.Path | None) -> tuple[dict[str, type], dict[str, 
 
 
 def _depends(cls: type, **other: Any) -> bool:
-    """Whether a learner begins otherwise in a problem that differs in this alone."""
+    """Whether a learner's initial state depends on the given field of the problem."""
     from ..core.contract import records_in
     from ..core.discovery import make
     from ..testing.samples import K, sample_problem, state
@@ -143,7 +143,7 @@ def _depends(cls: type, **other: Any) -> bool:
 
 
 def _study(options: argparse.Namespace, learners: dict[str, type], foes: dict[str, type]) -> tuple[Any, str]:
-    """The study to run, and how its worlds were drawn, in words."""
+    """The study to run, and a sentence on how its worlds were drawn."""
     from ..core.discovery import find_class
     from ..core.settings import whole
     from ..evaluation.studies import leaderboard
@@ -173,7 +173,7 @@ def _study(options: argparse.Namespace, learners: dict[str, type], foes: dict[st
 
 
 def _schedules(cls: type) -> list[str]:
-    """Those of the leaderboard's schedules that an adversary takes."""
+    """The leaderboard's schedules that an adversary accepts."""
     from ..core.discovery import make
     from ..evaluation.studies.leaderboard import SCHEDULES
     from ..testing.samples import BUDGET, K, sample_problem
@@ -185,6 +185,6 @@ def _schedules(cls: type) -> list[str]:
         try:
             make(cls, problem, crowd, BUDGET, settings={"schedule": schedule})
         except ValueError:
-            continue  # it has times of its own, as check_adversary allows
+            continue  # it has its own timing, which check_adversary allows
         taken.append(schedule)
     return taken

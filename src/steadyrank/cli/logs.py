@@ -1,4 +1,4 @@
-"""Click logs on the command line: how they are to be read, for all commands alike, and lists to learn from."""
+"""Click logs on the command line: options for reading them, the same for all commands, and lists to learn from."""
 
 import argparse
 import pathlib
@@ -29,7 +29,7 @@ WEIGHT = "weight"  # the column that `steadyrank audit --clean` writes
 
 
 def share(name: str, text: str) -> float:
-    """A share such as 5% or 0.05."""
+    """Parse a share such as 5% or 0.05."""
     try:
         value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
@@ -40,12 +40,12 @@ def share(name: str, text: str) -> float:
 
 
 def how_to_read(options: argparse.Namespace) -> dict[str, Any]:
-    """What options say of how a log is to be read, beside its columns."""
+    """The options on how to read a log, other than its columns."""
     return {name: getattr(options, name) for name in ("first_position", "time_format", "format")}
 
 
 def given_options(options: argparse.Namespace) -> Iterator[tuple[str, Any]]:
-    """What options of `add_options` were given, as on the command line, with their values."""
+    """The options of `add_options` that were given, by their names on the command line, with values."""
     columns = ("board_column" if name == "board" else name for name in COLUMNS)
     for name in (*columns, "of", "first_position", "time_format", "format"):
         if getattr(options, name) is not None:
@@ -55,8 +55,8 @@ def given_options(options: argparse.Namespace) -> Iterator[tuple[str, Any]]:
 
 
 def add_options(sub: argparse.ArgumentParser, several_boards: bool = False) -> None:
-    """Add what says how logs are to be read, and which board of them is taken unless `several_boards` are."""
-    some = "*" if several_boards else "+"  # an audit says itself that it needs a log
+    """Add options for reading logs, and for the board to take unless the command handles `several_boards`."""
+    some = "*" if several_boards else "+"  # an audit has its own message for a missing log
     sub.add_argument("logs", nargs=some, type=pathlib.Path, metavar="LOG", help="Parquet, CSV, TSV or JSON; folders")
     for name, words in COLUMNS.items():
         option = "--board-column" if name == "board" and not several_boards else f"--{name}"
@@ -92,7 +92,7 @@ def read_log(options: argparse.Namespace) -> "ClickLog":
 
 
 def board_of(log: "ClickLog", wanted: str | None, like: str | None = None) -> int:
-    """Which board of the log is taken: the one wanted, or its only one, or the one called `like`."""
+    """The number of the board to take: the `wanted` one, else the only one, else the one named `like`."""
     names = [str(name) for name in log.boards]
     if wanted is None and len(names) == 1:
         return 0
@@ -105,9 +105,9 @@ def board_of(log: "ClickLog", wanted: str | None, like: str | None = None) -> in
 
 
 def kept_by_weight(options: argparse.Namespace, log: "ClickLog") -> "Bools | None":
-    """Which impressions are taken, each with its weight as its chance; None: all, for the log has no weights.
+    """Draw the impressions to take, bool[n], each with its weight as probability; None, all, without weights.
 
-    The chance is of `--seed`, and the same log is thinned alike each time.
+    The draw is determined by `--seed` and the log.
     """
     import numpy as np
 
@@ -116,7 +116,7 @@ def kept_by_weight(options: argparse.Namespace, log: "ClickLog") -> "Bools | Non
 
 
 def _weights_of(paths: Sequence[pathlib.Path], log: "ClickLog") -> "Floats | None":
-    """The weight of each impression, where Parquet files have a column of them; None where no file has."""
+    """The weight of each impression, from a column of Parquet files; None if no file has one."""
     import numpy as np
     import polars as pl
 
@@ -138,9 +138,9 @@ def _weights_of(paths: Sequence[pathlib.Path], log: "ClickLog") -> "Floats | Non
 
 
 def whole_lists(log: "ClickLog", board: int) -> Iterator[tuple[int, list[str], list[int], int]]:
-    """Impressions in order of time: number, the whole list, a bit a place, and how many places were looked at.
+    """Iterate over impressions in order of time: number, whole list, one click bit per place, places examined.
 
-    Those that begin below the first place, or show an item twice, are left out. Reads the log again.
+    Leaves out lists that begin below the first place or show an item twice. Reads the log again.
     """
     from ..click_logs.cells import as_text
     from ..click_logs.rows import impression_blocks
@@ -160,10 +160,10 @@ def whole_lists(log: "ClickLog", board: int) -> Iterator[tuple[int, list[str], l
 def lists_of(
     log: "ClickLog", length: int, board: int | None, kept: Any = None
 ) -> Iterator[tuple[int, list[str], list[int]]]:
-    """Impressions in order of time: number, list and a bit a place, as far as it was looked at, at most `length`.
+    """Iterate over impressions in order of time: number, list and click bits, down to the last place examined.
 
-    Those that begin below the first place, or show an item twice, are left out. `board`: None for lists of all of
-    them; `kept`: bool[n], which to take.
+    Lists are cut at `length`; those that begin below the first place or show an item twice are left out. `board`:
+    None for all boards; `kept`: bool[n], which to take.
     """
     import polars as pl
 

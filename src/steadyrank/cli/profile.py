@@ -1,4 +1,4 @@
-"""`steadyrank profiles` lists them, `steadyrank profile build` makes one from an original data set."""
+"""`steadyrank profiles` lists profiles, `steadyrank profile build` builds one from an original data set."""
 
 import argparse
 import pathlib

@@ -1,4 +1,4 @@
-"""`steadyrank replay`: what learners would show after a past log."""
+"""`steadyrank replay`: show the lists of learners after they learnt from a past log."""
 
 import argparse
 import json
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ..click_logs.click_log import ClickLog
     from ..live import Ranker
 
-_FIRST = 10  # items of a list that are printed at most
+_FIRST = 10  # most items printed of a list
 
 
 def add(commands: Any) -> None:
@@ -71,12 +71,12 @@ def _run(options: argparse.Namespace) -> None:
 def _learnt(
     rows: list[tuple[list[str], list[int]]], length: int, choices: list[tuple[str, dict[str, Any]]], seed: int
 ) -> "dict[str, Ranker]":
-    """A ranker for each learner, by what was asked for."""
+    """Train a ranker for each learner; returns them by the text of the choice."""
     from ..live import Ranker
 
     items = list(dict.fromkeys(item for names, _ in rows for item in names))
     rankers = {}
-    for name, settings in choices:  # all of them, before any learns: a wrong name costs nothing
+    for name, settings in choices:  # create all before any learns: a wrong name fails early
         given = ",".join(f"{key}={value}" for key, value in settings.items())
         rankers[f"{name}:{given}" if given else name] = Ranker(items, length, name, seed=seed, settings=settings)
     for ranker in rankers.values():

@@ -1,4 +1,4 @@
-"""`steadyrank reproduce`, `report` and `results`: run the studies, show them, list what is there."""
+"""`steadyrank reproduce`, `report` and `results`: run the studies, write the report, list finished cells."""
 
 import argparse
 import json
@@ -116,7 +116,7 @@ def _reproduce(options: argparse.Namespace) -> None:
 
 
 def _run_undecided(store: Any, plan: Any, options: argparse.Namespace, bars: list[Any]) -> None:
-    """More seeds where they can decide a claim."""
+    """Run more seeds where they may decide a claim."""
     from ..evaluation.lab.cells import ALL_SEEDS
     from ..evaluation.report.writing import undecided
 
@@ -129,7 +129,7 @@ def _run_undecided(store: Any, plan: Any, options: argparse.Namespace, bars: lis
 
 
 def run_shown(jobs: Any, store: Any, bars: list[Any], words: str = FINISHED, **how: Any) -> None:
-    """Run the jobs that are not finished, with a progress bar, which is added to `bars`; `how`: as for `run_jobs`."""
+    """Run unfinished jobs with a progress bar, which is appended to `bars`; `how`: options of `run_jobs`."""
     from ..core.progress import Progress
     from ..evaluation.lab.runner import run_jobs
 
@@ -206,7 +206,7 @@ def _results(options: argparse.Namespace) -> None:
 
 
 def _fields(path: pathlib.Path, about: dict[str, Any], frame: Any) -> list[tuple[str, Any]]:
-    """What a cell says of itself, as columns beside its own; settings as JSON."""
+    """The metadata of a cell as additional columns; settings as JSON."""
     plain = {name: json.dumps(value) if isinstance(value, dict) else value for name, value in about.items()}
     plain |= {"cell": path.stem, "rate": float(about.get("rate", 0.0))}
     return [(name, value) for name, value in plain.items() if name not in ("seed", "digest", *frame.columns)]

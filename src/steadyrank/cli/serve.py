@@ -1,4 +1,4 @@
-"""`steadyrank serve` and what an operator needs beside it: boards, export, import, compact."""
+"""`steadyrank serve`, and commands for its operators: boards, export, import, compact."""
 
 import argparse
 import contextlib
@@ -20,7 +20,7 @@ _WEBHOOK = "STEADYRANK_WEBHOOK"
 _SECRET = "STEADYRANK_WEBHOOK_SECRET"
 _KEEP_DAYS = "events older than this are replaced by a snapshot"
 _KEEP_EVENTS = "the most events of a board; older ones are replaced by a snapshot"
-_SET = "STEADYRANK_STORE"  # a store in the environment keeps its password out of lists of processes
+_SET = "STEADYRANK_STORE"  # a variable, so that the password of a store does not appear in process listings
 
 
 def add(commands: Any) -> None:
@@ -115,7 +115,7 @@ def add(commands: Any) -> None:
 
 
 def command(commands: Any, name: str, short: str, long: str, run: Any, example: str = "") -> Any:
-    """A command that works on a store."""
+    """Add a command that works on a store; returns its parser."""
     epilog = f"example: steadyrank {name} {example}" if example else None
     sub = commands.add_parser(name, help=short, description=long, epilog=epilog)
     words = f"sqlite:///PATH or postgresql://... (default: what {_SET} says, or {_STORE})"
@@ -164,7 +164,7 @@ def _serve(options: argparse.Namespace) -> None:
 
 
 def _webhook(options: argparse.Namespace) -> tuple[str, bytes] | None:
-    """Where alerts go and what signs them; None if nobody wants any."""
+    """The URL that alerts are sent to and the secret that signs them; None without a URL."""
     from ..service.alerts.webhook import check_url, read_secret
 
     url = os.environ.get(_WEBHOOK) if options.webhook is None else options.webhook
@@ -188,7 +188,7 @@ def _invite(link: str) -> None:
 
 
 def _demo(options: argparse.Namespace, limits: Limits, webhook: tuple[str, bytes] | None) -> None:
-    """Serve simulated users; of stores, only one that was named for this and is empty."""
+    """Serve the demo with simulated users, in a temporary store or an empty one given by --store."""
     from ..service.demo import Plan, check_empty, visits
     from ..service.http.auth import loopback
     from ..service.http.server import serve
@@ -212,7 +212,7 @@ def _demo(options: argparse.Namespace, limits: Limits, webhook: tuple[str, bytes
 
 
 def _partitions(given: str | None, count: int) -> set[int] | None:
-    """The partitions that are named, None for all."""
+    """Parse the partitions, None for all."""
     if given is None:
         return None
     numbers = [number.strip() for number in given.split(",") if number.strip()]
@@ -230,7 +230,7 @@ def _check_limits(options: argparse.Namespace) -> None:
 
 
 def operator() -> str:
-    """Who runs a command, for the record."""
+    """Who runs the command, for the record."""
     try:
         return f"command line, {getpass.getuser()}"
     except (KeyError, OSError):  # a user without a name
@@ -238,13 +238,13 @@ def operator() -> str:
 
 
 def time_of(store: "SqlStore") -> float:
-    """What time it is: by the clock of the database, which workers go by, or of this machine if it has none."""
+    """The current time by the clock of the database, which workers use, or of this machine if it has none."""
     store_time = store.time()
     return time.time() if store_time is None else store_time
 
 
 def must_exist(store: str) -> None:
-    """Refuse a store that would be made empty, where one is to be read."""
+    """Raise ValueError if the store does not exist: opening it would create an empty one."""
     from ..service.storage import would_be_new
 
     if would_be_new(store):
@@ -289,7 +289,7 @@ def _import(options: argparse.Namespace) -> None:
     from ..service.worker.transfer import bring_in, read_board, read_key
 
     key = None if options.key_file is None else read_key(options.key_file)
-    # before a store is made, which a refused file would leave behind empty
+    # before opening the store: an invalid file must not create an empty one
     carried = read_board(options.file, key, options.board_bytes)
     with contextlib.closing(open_store(options.store)) as store:
         name, count, same_secret = bring_in(store, carried, options.name)

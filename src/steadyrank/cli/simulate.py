@@ -1,4 +1,4 @@
-"""`steadyrank simulate`: learners against users and an adversary."""
+"""`steadyrank simulate`: run learners against users and an adversary."""
 
 import argparse
 import json
@@ -83,7 +83,7 @@ def _run(options: argparse.Namespace) -> None:
     problem = Problem(world.attraction.size, options.length, options.horizon, budget, world.attraction)
     if world.features is not None:
         problem = problem._replace(features=world.features)
-    for _, name, settings in chosen:  # every learner is refused here or not at all, before the first one runs
+    for _, name, settings in chosen:  # check all learners before the first one runs
         make(find_class("learner", own.get(name, name), ALL), problem, settings=settings)
     bar = Progress(len(chosen) * options.seeds, "simulating", sys.stderr)
     rows = []
@@ -136,7 +136,7 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _rules_in(path: pathlib.Path) -> dict[str, Any]:
-    """The rules in a JSON file."""
+    """Read rules from a JSON file."""
     if not path.is_file():
         raise ValueError(f"--rules {str(path)!r} is not a file")
     try:

@@ -1,4 +1,4 @@
-"""`steadyrank warm`: compile ahead of need, side by side."""
+"""`steadyrank warm`: compile learners ahead of use, in parallel."""
 
 import argparse
 import sys
@@ -55,7 +55,7 @@ def _run(options: argparse.Namespace) -> None:
         for adversary in options.adversary
     ]
     bar = Progress(len(jobs), "compiling", sys.stderr)
-    # processes, because one process compiles one function at a time; new ones, so that no thread is copied
+    # processes, because one process compiles one function at a time; spawned, so that no thread is forked
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         for ended in as_completed([pool.submit(_compile, *job) for job in jobs]):
             ended.result()
@@ -65,7 +65,7 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _compile(what: str, learner: str, adversary: str, users: str, guard: str) -> None:
-    """Play the shortest game that reaches every function."""
+    """Compile by running the shortest simulation, or ranker, that reaches every function."""
     from ..live import Ranker
     from ..simulator.simulate import simulate
 

@@ -1,4 +1,4 @@
-"""Cascade users who tire."""
+"""Cascade users who may give up and leave before each further place."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from .senders import Crowd, Senders, attracts, draw_client, group_of_client
 
 
 def worth_to_each(stay: Floats, chances: Floats) -> Floats:
-    """[clients] what a list is worth to each, from the chances [length, clients] that its items attract them."""
+    """Value of a list to each client, [clients]; `chances`, [length, clients]: how likely its items attract them."""
     here, total = np.ones(chances.shape[1]), np.zeros(chances.shape[1])
     for p in range(stay.size):
         here = here * stay[p]
@@ -26,7 +26,7 @@ def worth_to_each(stay: Floats, chances: Floats) -> Floats:
 
 @no_refcount
 def mean_chance(clients, stay, ranking):
-    """The chance of a click over all clients."""
+    """Mean over all clients of the chance of a click on the list."""
     if is_favourite(clients, ranking):
         return clients.most
     mean = 0.0
@@ -41,20 +41,20 @@ def mean_chance(clients, stay, ranking):
 
 
 class Abandoning(NamedTuple):
-    """Scan from the top and click the first attractive item, but before each next place leave with a chance.
+    """Scan from the top and click the first attractive item, but leave before each further place with some chance.
 
-    The cascade of Chapelle and Zhang 2009 (DBN) whose users are satisfied with their click; `leave` is 1 - gamma. The
-    value of a list is the chance of a click. Feedback reaches to the click; without one to the end of what was shown:
-    then nobody says where the user left. Where all clients agree, most attractive first is best: of two neighbours
-    a > b, trading places loses (a - b) leave.
+    The cascade of Chapelle and Zhang 2009 (DBN) where every click satisfies; `leave` is 1 - gamma. The value of a
+    list is the chance of a click. Feedback ends at the click. Without a click it covers the whole list, because
+    nobody can tell where the user left. If all clients agree, the best list has the most attractive items first: of
+    two neighbours a > b, trading places loses (a - b) leave.
 
-    Settings: `leave`, one chance for each place but the first, 0.15 by default, or one a place; those of clients as
-    in `Cascade`.
+    Settings: `leave`, one chance for all places but the first, or one for each of them, 0.15 by default; the client
+    settings of `Cascade`.
     """
 
     attraction: Floats
-    average: Floats  # over visits; the same where all clients agree
-    stay: Floats  # [length] chance to look at a place, of those who were there before
+    average: Floats  # mean over visits; equal to `attraction` if all clients agree
+    stay: Floats  # [length] chance to look at a place after the one before it
     favourites: Ints  # the best list
     senders: Senders
     clients: EachClient
@@ -99,7 +99,7 @@ class Abandoning(NamedTuple):
                 if not self.senders.agree:
                     chance = attracts(self.senders, self.attraction, visit.client, ranking[p])
                 here = here and u < self.stay[p]
-                # of those who stay, the same number decides about the click
+                # given that the user stays, u is uniform again below `stay`: it decides about the click
                 clicks[p] = here and u < self.stay[p] * chance
         return cascade_stop(clicks, ranking.size)
 

@@ -1,4 +1,4 @@
-"""Users whose clicks lead to something: a purchase, minutes of reading, money."""
+"""Users whose clicks can lead to something of value: a purchase, minutes of reading, money."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -17,39 +17,40 @@ from ..core.rounds import group_of
 from ..core.settings import real, whole
 
 _KEY = 0xB04E25
-_LEAST = 1e-12  # by which a list has to be better: less is rounding
-_TRIED = 4  # items for each place among which a best list is searched
+_LEAST = 1e-12  # a smaller improvement of a list's value is rounding error
+_TRIED = 4  # candidates in the search for a best list: this many times its length
 _ANYONE = Visit(1, ANYONE, np.zeros(0))
 
 
 @no_refcount
 def drawn_value(mean, tail, u, v):
-    """A log-normal value with this mean, of two uniforms (Box and Muller); `tail`: standard deviation of its log."""
+    """Log-normal value with mean `mean` and log standard deviation `tail`, from uniforms u, v (Box-Muller)."""
     z = math.sqrt(-2.0 * math.log(1.0 - u)) * math.cos(2.0 * math.pi * v)
     return mean * math.exp(tail * z - 0.5 * tail * tail)
 
 
 class Buyers(NamedTuple):
-    """Any users, of whose clicks some lead to an outcome with a value, some rounds later (ours).
+    """Any users, some of whose clicks lead to an outcome with a value, possibly rounds later (ours).
 
-    A click on item k leads to an outcome with chance `bought[k]`, of a log-normal value with mean `price[k]`. So a
-    click is worth bought[k] price[k], and a list the sum over its places of the chance of a click there times that.
-    The best list is searched for by exchanging items and places; for `Cascade` users the search begins with the best.
+    A click on item k leads to an outcome with chance `bought[k]`; its value is log-normal with mean `price[k]`. So a
+    click on it is worth bought[k] price[k], and the value of a list is the sum over its places of the chance of a
+    click times that worth. The best list is found by a local search that exchanges items and places; for `Cascade`
+    users the search starts from the exact optimum.
 
-    Settings: `of`, whose clicks (a name or a class, `Cascade` by default), with `given`, a dictionary of their own
-    settings; `chance`, how many clicks lead to an outcome on average, 0.02; `spread`, how far values of a click
-    differ between items, as the standard deviation of their logarithms, 1; `alike`, how they go with attractions, the
-    correlation of that logarithm with the item's standing by attraction, 0; `tail`, the standard deviation of the
-    logarithm of an outcome's value, 1; `delay`, mean number of rounds until an outcome is known, 0; `lost`, the share
-    of the outcomes that are never known, 0; `bought` and `price`, a number for each item instead; `seed`, which items
-    are worth what; those of clients as in `Cascade`. Values of lists are by the mean of each item over the clients.
+    Settings: `of`, the users who click (a name or a class, `Cascade` by default), and `given`, a dictionary of their
+    settings; `chance`, the mean chance that a click leads to an outcome, 0.02; `spread`, the standard deviation over
+    items of the logarithm of a click's worth, 1; `alike`, the correlation of that logarithm with the item's rank by
+    attraction, 0; `tail`, the standard deviation of the logarithm of an outcome's value, 1; `delay`, the mean number
+    of rounds until an outcome is known, 0; `lost`, the share of outcomes that never become known, 0; `bought` and
+    `price`, one number for each item instead; `seed`, which draws the worth of each item; the client settings of
+    `Cascade`. Values of lists use each item's mean attraction over the clients.
     """
 
     users: Any
-    average: Floats  # [K] attraction, over visits
+    average: Floats  # [K] mean attraction over visits
     bought: Floats  # [K] chance that a click leads to an outcome
-    price: Floats  # [K] mean value of one
-    worth: Floats  # [K] what a click is worth
+    price: Floats  # [K] mean value of an outcome
+    worth: Floats  # [K] expected value of a click
     favourites: Ints  # the best list
     length: int
     tail: float
@@ -79,7 +80,7 @@ class Buyers(NamedTuple):
         tastes: int = 1,
         minority: float = 0.3,
     ) -> "Buyers":
-        from . import ALL  # made of this module among others
+        from . import ALL  # imported here: that package imports this module
 
         inner = find_class("users", of, ALL)
         if not callable(getattr(inner, "expect", None)):
@@ -140,7 +141,7 @@ class Buyers(NamedTuple):
 
 @no_refcount
 def worth_of_list(users, worth, visit, ranking):
-    """What a list is worth: the chance of a click at each place times what one is worth. O(length)."""
+    """Expected value of a list: over places, the sum of the chance of a click times its worth. O(length)."""
     chances = stack_floats(ranking.size)
     users.expect(visit, ranking, chances)
     total = 0.0
@@ -150,11 +151,10 @@ def worth_of_list(users, worth, visit, ranking):
 
 
 def _scores(average: Floats, seed: int, alike: float, spread: float) -> Floats:
-    """float64[2, K]: chances and prices by item as multiples of their means.
+    """Chance and price of each item as multiples of their means, float64[2, K].
 
-    The logarithm of their product is normal from item to item, with standard deviation `spread`, and correlates by
-    `alike` with the item's standing by attraction; half of it is the chance's. How the two differ beyond that is the
-    items' own.
+    The logarithm of their product is normal over items, with standard deviation `spread` and correlation `alike` with
+    the item's rank by attraction; chance and price share it equally. Beyond that they vary independently.
     """
     rng, n = np.random.default_rng([_KEY, seed]), average.size
     standing = np.empty(n)
@@ -174,11 +174,11 @@ def _of_items(name: str, given: Any, n_items: int, most: float) -> Floats:
 
 
 def improve(ranking: Ints, candidates: Ints, worth: Callable[[Ints], float]) -> float:
-    """Exchange items of a list for candidates, at any place, and places for one another, until nothing helps.
+    """Improve a list in place by exchanging items for candidates and places for one another, until nothing helps.
 
-    `ranking` is overwritten; what it is worth then is returned. It is best among all lists that differ by one
-    exchange, and not always of all: tests compare it with all lists of small worlds. O(length^2 candidates) calls a
-    pass.
+    Overwrites `ranking` and returns its value. The result is at least as good as every list that differs from it by
+    one exchange, not always the best of all; tests compare it with an exhaustive search of small worlds. Each pass
+    calls `worth` O(length^2 candidates) times.
     """
     best = worth(ranking)
     while True:
@@ -192,7 +192,7 @@ def improve(ranking: Ints, candidates: Ints, worth: Callable[[Ints], float]) -> 
 
 
 def _exchanges(ranking: Ints, p: int, candidates: Ints) -> Iterator[Ints]:
-    """Lists in which another item stands somewhere instead of that at place p, or that trades its place."""
+    """Lists in which a candidate (at any place) replaces the item at place p, or that item trades places."""
     shown, rest = set(ranking.tolist()), np.delete(ranking, p)
     for k in candidates.tolist():
         if k not in shown:
@@ -206,18 +206,18 @@ def _exchanges(ranking: Ints, p: int, candidates: Ints) -> Iterator[Ints]:
 
 
 def by_value_of_click(attraction: Floats, value: Floats, length: int) -> Ints:
-    """The list that is worth most to users who scan from the top and leave with their first click. O(K length).
+    """The most valuable list for users who scan from the top and leave with their first click. O(K length).
 
     `attraction`, float64[K]: chance of a click when looked at; `value`, float64[K], at least 0: of a click. Of two
     neighbours i, j with the same list around them, i first is worth a_i v_i + (1 - a_i) a_j v_j, which is more by
-    a_i a_j (v_i - v_j): so items stand in the order of their value a click. Which ones they are: in that order,
-    either the best list of the rest, or the item and then the best list of the rest with a place less. That is the
-    dynamic programme of Kempe and Mahdian 2008, for clicks that end the visit.
+    a_i a_j (v_i - v_j): so items stand in the order of their value per click. A dynamic programme in that order selects
+    them: the best list either skips an item, or puts it in front of the best shorter list of the items after it
+    (Kempe and Mahdian 2008, for clicks that end the visit).
     """
     items = np.argsort(-value, kind="stable")
     n, d = items.size, min(length, items.size)
     taken = np.zeros((n, d + 1), np.bool_)
-    best = np.full(d + 1, -np.inf)  # with so many places, of the items from here on
+    best = np.full(d + 1, -np.inf)  # value of the best list of p places, of the items from i on
     best[0] = 0.0
     for i in range(n - 1, -1, -1):
         a, v = attraction[items[i]], value[items[i]]
@@ -234,7 +234,7 @@ def by_value_of_click(attraction: Floats, value: Floats, length: int) -> Ints:
 
 
 def _best_list(users: Any, average: Floats, worth: Floats, length: int) -> Ints:
-    """Searched for from two lists: the best one for a cascade, and the items of which a look is worth most."""
+    """Local search from two starts: the best cascade list, and the items whose looks are worth most."""
 
     def worth_of(ranking: Ints) -> float:
         chances = np.zeros(ranking.size)
@@ -245,7 +245,7 @@ def _best_list(users: Any, average: Floats, worth: Floats, length: int) -> Ints:
     if type(users).__name__ == "Cascade":
         return scanned
     looked_at = np.argsort(-average * worth, kind="stable")
-    late = np.argsort(-average * (worth - worth_of(scanned)), kind="stable")  # worth more than a whole list
+    late = np.argsort(-average * (worth - worth_of(scanned)), kind="stable")  # click beats going on
     some = np.unique([*looked_at[: _TRIED * length], *late[: _TRIED * length], *scanned])
     lists = [scanned, looked_at[:length].copy()]
     values = [improve(ranking, some, worth_of) for ranking in lists]

@@ -13,13 +13,14 @@ from .senders import Crowd, Senders, attracts, draw_client, group_of_client
 class Cascade(NamedTuple):
     """Cascade users with fixed attractions (Craswell et al. 2008; Kveton et al. 2015, section 2).
 
-    Settings: `clients`, how many there are, 0 for anonymous visits; `skew`, how unevenly they come; `taste`, how far
-    each client's logits differ; `tastes`, 2 for a second honest taste, which a share `minority` of the clients has.
-    The value of a list is its mean over clients, weighted by how often each comes.
+    Settings: `clients`, how many there are, 0 for anonymous visits; `skew`, how unevenly often they come; `taste`,
+    the standard deviation of each client's logits from the common ones; `tastes`, 2 for a second honest taste, held
+    by a share `minority` of the clients. The value of a list is its mean over clients, weighted by how often each
+    comes.
     """
 
     attraction: Floats
-    average: Floats  # over visits; the same where all clients agree
+    average: Floats  # mean over visits; equal to `attraction` if all clients agree
     favourites: Ints  # the best list
     senders: Senders
     clients: EachClient

@@ -1,4 +1,4 @@
-"""Users who may go on after a click."""
+"""Users who may continue after a click."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from .senders import Crowd, Senders, attracts, draw_client, group_of_client
 
 @no_refcount
 def mean_satisfaction(clients, onward, ranking):
-    """The chance that a user leaves satisfied, over all clients."""
+    """Mean over all clients of the chance that a user leaves satisfied."""
     if is_favourite(clients, ranking):
         return clients.most
     mean = 0.0
@@ -28,19 +28,20 @@ def mean_satisfaction(clients, onward, ranking):
 
 
 class DependentClick(NamedTuple):
-    """Scan from the top, click what attracts, and after a click go on with a chance of its place (Guo et al. 2009).
+    """Scan from the top, click what attracts, and maybe continue after a click (Guo et al. 2009).
 
     The value of a list is the chance that a user leaves satisfied, after some click: 1 - prod(1 - v_p
-    attraction[k_p]), v_p = 1 - onward_p (Katariya et al. 2016, section 3). Feedback reaches to the last click:
-    whether the user went on from there nobody knows. Without a click all places were looked at.
+    attraction[k_p]), v_p = 1 - onward_p (Katariya et al. 2016, section 3). Feedback ends at the last click, because
+    nobody can tell whether the user continued. Without a click all places were looked at.
 
-    Settings: `onward`, one chance for all places or one a place, 0.5 by default; those of clients as in `Cascade`.
+    Settings: `onward`, the chance to continue after a click, one for all places or one for each, 0.5 by default; the
+    client settings of `Cascade`.
     """
 
     attraction: Floats
-    average: Floats  # over visits; the same where all clients agree
+    average: Floats  # mean over visits; equal to `attraction` if all clients agree
     onward: Floats  # [length]
-    order: Ints  # [length, length] of places by how often a click there satisfies
+    order: Ints  # [length, length] places by how often a click there satisfies
     favourites: Ints  # the best items, best first
     senders: Senders
     clients: EachClient
@@ -89,7 +90,7 @@ class DependentClick(NamedTuple):
                 if not self.senders.agree:
                     chance = attracts(self.senders, self.attraction, visit.client, ranking[p])
                 clicks[p] = here and u < chance
-                # below the chance of a click the same number is uniform again: it decides about going on
+                # given a click, u is uniform again below `chance`: it decides about continuing
                 here = here and (u >= chance or u < self.onward[p] * chance)
         return last_stop(clicks, ranking.size)
 

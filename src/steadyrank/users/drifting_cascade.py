@@ -1,4 +1,4 @@
-"""Cascade users whose taste moves: slowly, at once, or with the time of day."""
+"""Cascade users whose taste changes: gradually, at once, or with the time of day."""
 
 import math
 from typing import Literal, NamedTuple, TypeAlias, get_args
@@ -17,7 +17,7 @@ SLOW, JUMP, DAILY = range(3)  # as in Pattern
 
 @kernel
 def share(pattern, span, t):
-    """How far taste has moved from its start to its target in round t, in [0, 1]."""
+    """How far taste has moved from its start to its target by round t, in [0, 1]."""
     if pattern == SLOW:
         return min(t / span, 1.0)
     if pattern == JUMP:
@@ -28,16 +28,16 @@ def share(pattern, span, t):
 class DriftingCascade(NamedTuple):
     """Cascade users whose attractions move between `attraction` and a target (ours, to test for false alarms).
 
-    `slow`: linearly over the first `span` rounds, each item by up to `amount`. `jump`: after round `span` the
-    best list's items trade attractions with items drawn from the rest. `daily`: there and back every `span`
-    rounds, each item by up to `amount`. Regret compares with the best list of the round, by the mean of each item
-    over the clients at the start and at the target, as if a client drawn anew met each item of a list: to search for
-    the best list of all clients in each round would take too long. Settings of clients: those of `Cascade`.
+    `pattern="slow"`: linearly over the first `span` rounds, each item by up to `amount`. `"jump"`: after round `span`
+    the items of the best list trade attractions with items drawn from the rest. `"daily"`: there and back every
+    `span` rounds, each item by up to `amount`. Regret compares with the best list of the round. It uses each item's
+    mean attraction over the clients, as if a new client met each item of a list: a search for the list that is best
+    for all clients in every round would take too long. Client settings: those of `Cascade`.
     """
 
     attraction: Floats
     target: Floats
-    average: Floats  # of the attractions over visits
+    average: Floats  # [K] mean attraction over visits
     average_target: Floats
     senders: Senders
     length: int

@@ -1,4 +1,4 @@
-"""What a list is worth to all clients together, where each likes something of its own."""
+"""Value of a list to all clients together, where each has a taste of its own."""
 
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
@@ -10,35 +10,36 @@ from ..core.compiling.intrinsics import stack_floats
 from ..core.compiling.jit import no_refcount
 from .senders import Crowd
 
-Worth: TypeAlias = Callable[[Floats], Floats]  # chances [length, clients] -> what the list is worth to each [clients]
-_CANDIDATES = 32  # items of which two at once are tried in a list
-_SEARCHED = 1 << 20  # chances that a search looks at, again and again
+Worth: TypeAlias = Callable[[Floats], Floats]  # chances [length, clients] -> value of the list to each [clients]
+_CANDIDATES = 32  # items among which pairs are tried in a list
+_SEARCHED = 1 << 20  # chances that a search may read repeatedly
 _STARTS = 32
-_LEAST = 1e-13  # by which a list has to be better: less is rounding
-_BLOCK = 128  # clients that are multiplied side by side
+_LEAST = 1e-13  # a smaller improvement of a list's value is rounding error
+_BLOCK = 128  # clients that are multiplied in parallel
 
 
 class EachClient(NamedTuple):
-    """The clients of a crowd one by one: the value of a list is its mean over them, weighted by their visits.
+    """The clients of a crowd, one by one: the value of a list is its mean over them, weighted by their visits.
 
-    The mean over clients of a product is not the product of the means: a list that has something for everybody is
-    worth more than one of the items that are liked most. So the best list is searched for, by exchanging one or two
-    of its items until nothing helps: from the items that are liked most on average, and in small worlds from the
-    favourites of single clients as well. There this finds what trying all lists finds; in general nobody proves it.
+    The mean of a product over clients is not the product of the means: a list with something for everybody is worth
+    more than a list of the items that are most liked on average. So the best list is found by a local search that
+    exchanges one or two items until nothing helps. It starts from the items most liked on average and, in small
+    worlds, from the favourites of single clients too. In small worlds it finds the optimum of an exhaustive search;
+    there is no proof in general.
     """
 
-    chances: Floats  # [K, clients] that an item attracts a client; [K, 0] where all are alike, or too many
-    shares: Floats  # [clients] of the visits
+    chances: Floats  # [K, clients] of an item to attract a client; [K, 0] if all agree, or there are too many
+    shares: Floats  # [clients] share of the visits
     favourites: Ints  # [length] the best list, from the top
-    most: float  # what it is worth
+    most: float  # its value
 
     @classmethod
     def create(cls, crowd: Crowd, favourites: Ints, worth: Worth) -> "EachClient":
-        """Those of a crowd. `favourites`: the best list if all clients were the average one; `worth`: of a list."""
+        """The clients of a crowd; `favourites`: best list for the average taste; `worth`: value of a list."""
         chances, shares = crowd.chances, crowd.senders.shares()
         if not chances.size:
             return cls(chances, np.zeros(0), favourites, 0.0)
-        # few clients may want what hardly anybody else does; of many, those items alone that many like
+        # a few clients may like what hardly anybody else does; of many, only the items that many like matter
         liked = np.argsort(-crowd.average, kind="stable")
         liked = liked[: max(_SEARCHED // shares.size, 4 * favourites.size)]
         starts = [favourites]
@@ -57,7 +58,7 @@ class EachClient(NamedTuple):
 
 
 def _improved(best: Ints, chances: Floats, shares: Floats, worth: Worth) -> Ints:
-    """The list after exchanges of single items, of places, and of two items at once, until none makes it better."""
+    """Exchange single items, places, and two items at once, until no exchange improves the list."""
     while True:
         candidates = _exchange_one(best, chances, shares, worth)
         if _exchange_places(best, chances, shares, worth):
@@ -67,9 +68,9 @@ def _improved(best: Ints, chances: Floats, shares: Floats, worth: Worth) -> Ints
 
 
 def _exchange_one(best: Ints, chances: Floats, shares: Floats, worth: Worth) -> Ints:
-    """Put into each place the item that is worth most there, until none is better; returns the items that come next.
+    """Put into each place the item that is worth most there, until none is better; returns the best items not shown.
 
-    The worth of a list is linear in the chance at each place: two values of it give that of all items.
+    The value of a list is linear in the chance at each place: its value at two chances gives that of all items.
     """
     while True:
         changed, merit = False, np.full(chances.shape[0], -np.inf)
@@ -87,7 +88,7 @@ def _exchange_one(best: Ints, chances: Floats, shares: Floats, worth: Worth) -> 
 
 
 def _exchange_places(best: Ints, chances: Floats, shares: Floats, worth: Worth) -> bool:
-    """Let two places trade their items if that is better; returns whether any did."""
+    """Let two places trade their items if that is better; return whether any did."""
     changed, now = False, float(worth(chances[best]) @ shares)
     for p in range(best.size):
         for q in range(p + 1, best.size):
@@ -100,7 +101,7 @@ def _exchange_places(best: Ints, chances: Floats, shares: Floats, worth: Worth) 
 
 
 def _exchange_two(best: Ints, candidates: Ints, chances: Floats, shares: Floats, worth: Worth) -> bool:
-    """Put two of the candidates into two places if that is better; ends with the first such pair; says if any was."""
+    """Put two of the candidates into two places: the first pair that is better. Return whether there was one."""
     now, liked = float(worth(chances[best]) @ shares), chances[candidates]
     for p in range(best.size):
         for q in range(p + 1, best.size):
@@ -123,7 +124,7 @@ def _exchange_two(best: Ints, candidates: Ints, chances: Floats, shares: Floats,
 
 
 def _with(chances: Floats, places: dict[int, float]) -> Floats:
-    """The chances of a list with others at some places."""
+    """Set the chances at some places of a list, in place, and return the array."""
     for p, chance in places.items():
         chances[p] = chance
     return chances
@@ -142,7 +143,7 @@ def is_favourite(clients, ranking):
 
 @no_refcount
 def mean_cascade_value(clients, ranking):
-    """The chance that a cascade user clicks, over all clients, in blocks that stay in the nearest memory."""
+    """Mean over all clients of the chance of a click, computed in blocks that fit into the fastest cache."""
     if is_favourite(clients, ranking):
         return clients.most
     miss, total = stack_floats(_BLOCK), 0.0
@@ -152,7 +153,7 @@ def mean_cascade_value(clients, ranking):
             miss[i] = 1.0
         for p in range(ranking.size):
             chances = clients.chances[ranking[p], start : start + size]
-            for i in range(size):  # one index from 0 on: this is what the compiler puts side by side
+            for i in range(size):  # one index from 0: the compiler vectorizes this form
                 miss[i] *= 1.0 - chances[i]
         for i in range(size):
             total += clients.shares[start + i] * (1.0 - miss[i])

@@ -1,4 +1,4 @@
-"""Cascade users whose features move what attracts them, linearly."""
+"""Cascade users whose features shift attractions linearly."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ from .visitors import LINEAR, Visitors
 
 
 class LinearCascade(LogisticCascade):
-    """Cascade users of whom something is known, linear link (Zong et al. 2016, section 2, with item effects).
+    """Cascade users with visitor features, linear link (Zong et al. 2016, section 2, with item effects).
 
-    Item k attracts visitor v with the chance attraction_k + weight sum_f x_kf v_f, cut to [0, 1]: the model of
-    published learners, in which chances are linear in features. All else as with `LogisticCascade`.
+    Item k attracts visitor v with chance attraction_k + weight sum_f x_kf v_f, clipped to [0, 1]: published learners
+    assume such linear chances. Everything else as in `LogisticCascade`.
     """
 
     __slots__ = ()

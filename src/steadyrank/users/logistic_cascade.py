@@ -1,4 +1,4 @@
-"""Cascade users whose features move the logit of what attracts them."""
+"""Cascade users whose features shift the logits of attractions."""
 
 from typing import Any, NamedTuple
 
@@ -11,16 +11,16 @@ from .visitors import LOGIT, Visitors, chance_of, draw_features, find_best
 
 
 class LogisticCascade(NamedTuple):
-    """Cascade users of whom something is known, logistic link (ours; Kveton et al. 2015 for the cascade).
+    """Cascade users with visitor features, logistic link (ours; Kveton et al. 2015 for the cascade).
 
-    Item k attracts visitor v with the chance sigmoid(logit(attraction_k) + weight sum_f x_kf v_f), x the item's
-    features (those of `simulate`) and v the visitor's, uniform in [-1, 1] or a row of `visitors`; the first
-    `constant` of these, or those that `visitors` leave, are 1 for everybody and count in `attraction` alone. Value
-    and best list are those for this visitor, with the taste of this client. Without features they
-    are `Cascade` users. Settings of clients: those of `Cascade`.
+    Item k attracts visitor v with chance sigmoid(logit(attraction_k) + weight sum_f x_kf v_f). x are the item's
+    features, those of `simulate`. v are the visitor's, uniform in [-1, 1] or a row of `visitors`. The first
+    `constant` of them (with `visitors`: as many as its rows lack) are 1 for everybody, and their effect is part of
+    `attraction`. Value and best list are those for this visitor, with the taste of this client. Without features
+    these are `Cascade` users. Client settings: those of `Cascade`.
     """
 
-    attraction: Floats  # [K] of the visitor whose features are all 0
+    attraction: Floats  # [K] for a visitor whose features are all 0
     visitors: Visitors
     senders: Senders
     length: int

@@ -1,4 +1,4 @@
-"""Users among whom some click at random."""
+"""Users, a share of whom click at random."""
 
 from typing import Any, NamedTuple
 
@@ -16,19 +16,19 @@ _LOW = 0xFFFFFFFF
 
 @no_refcount
 def is_random(t, key, noise):
-    """Whether the visit of round t is one of random clicks; drawn from the key and the round."""
+    """Whether the visit of round t is a random one; a pure function of key and round."""
     return philox(t & _LOW, t >> 32, key)[0] < noise * 4294967296.0
 
 
 class Noisy(NamedTuple):
-    """Any users, of whose visits a share is random: each place clicked with the same chance, whatever stands there.
+    """Any users, a share of whose visits are random: each place is clicked with the same chance, whatever its item.
 
-    A random visit is reported as far as one of the others would be. The value of a list is that to the others times
-    their share: random clicks are worth nothing, and no list changes them.
+    Feedback of a random visit ends where that of the other users would. The value of a list is its value to the other
+    users times their share: random clicks are worth nothing, and no list changes them.
 
-    Settings: `of`, whose visits (a name or a class, `Cascade` by default), with `given`, a dictionary of their
+    Settings: `of`, the other users (a name or a class, `Cascade` by default), and `given`, a dictionary of their
     settings; `noise`, the share of random visits, 0.1; `rate`, their chance of a click at a place, 0.1; `seed`, which
-    visits are random; those of clients as in `Cascade`.
+    draws the random visits; the client settings of `Cascade`.
     """
 
     users: Any
@@ -54,7 +54,7 @@ class Noisy(NamedTuple):
         tastes: int = 1,
         minority: float = 0.3,
     ) -> "Noisy":
-        from . import ALL  # made of this module among others
+        from . import ALL  # imported here: that package imports this module
 
         inner = find_class("users", of, ALL)
         if inner is cls:

@@ -1,4 +1,4 @@
-"""Users who look at places: each with a chance of its own, whatever stands there."""
+"""Users who look at each place with a fixed chance, whatever its item."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,19 +9,19 @@ from .senders import Crowd, Senders, attracts, draw_client, group_of_client
 
 
 class PositionBased(NamedTuple):
-    """Look at place p with chance attention[p], and click what attracts them there (Richardson et al. 2007).
+    """Look at place p with chance attention[p], and click the items there that attract (Richardson et al. 2007).
 
     The value of a list is the expected number of clicks, sum attention[p] attraction[k_p] (Lagree, Vernade, Cappe
-    2016, section 2). All places are reported: a bit says clicked or not, and nobody says what was looked at.
+    2016, section 2). Feedback covers all places: a bit says whether there was a click, not whether there was a look.
 
-    Settings: `eta`, attention 1 / p^eta, 0.7 by default; or `attention`, the chance of each place. Those of clients
-    as in `Cascade`.
+    Settings: `eta`, attention 1 / p^eta, 0.7 by default; or `attention`, the chance of each place. Client settings:
+    those of `Cascade`.
     """
 
     attraction: Floats
-    average: Floats  # over visits; the same where all clients agree
+    average: Floats  # mean over visits; equal to `attraction` if all clients agree
     attention: Floats  # [length]
-    order: Ints  # [length, length] of places by attention
+    order: Ints  # [length, length] places by attention
     favourites: Ints  # the best items, best first
     senders: Senders
 

@@ -10,24 +10,25 @@ from ..core.kernels import cascade_stop, largest
 from ..core.settings import real, whole
 from .senders import Senders, draw_client, group_of_client, liked_by, seen_as
 
-_KEY = 0x5E63E27  # segments are the same in every run; luck alone changes with the seed
+_KEY = 0x5E63E27  # segments are the same in every run; the seed changes only the draws of visits
 
 
 class SegmentedCascade(NamedTuple):
-    """Cascade users whose visits belong to segments, as a visit's first feature says (ours).
+    """Cascade users in segments, each with its own taste; a visit's first feature is its segment (ours).
 
-    Each segment has the attractions of the whole on other items: item k's place among them is that of a normal number
-    whose correlation from segment to segment is `alike`; at 1 all want the same, at 0 each something of its own.
-    Settings: `segments`, how many there are, numbered from 1; `alike`; `uneven`: segment s comes with a chance that
-    falls as s^-uneven. Value and best list are those for this visit. Settings of clients: those of `Cascade`.
+    Each segment has the same attractions as the whole, on other items: an item's ranks in the segments come from
+    normal numbers whose correlation between segments is `alike`. At 1 all segments want the same, at 0 their tastes
+    are independent. Settings: `segments`, how many there are, numbered from 1; `alike`; `uneven`: segment s comes
+    with a chance proportional to s^-uneven. Value and best list are those for this visit. Client settings: those of
+    `Cascade`.
     """
 
     attraction: Floats  # [S, K]
-    upto: Floats  # [S] chance of a segment of this number or a lower one
+    upto: Floats  # [S] cumulative chance of segments up to this one
     senders: Senders
     length: int
 
-    visit_features = 1  # numbers that are told of a visit
+    visit_features = 1  # features of each visit
 
     @classmethod
     def create(
@@ -95,7 +96,7 @@ class SegmentedCascade(NamedTuple):
 
 @no_refcount
 def chance_in_segment(users, visit, k):
-    """The chance that item k attracts this visitor; the first segment's, if it is not said which one it is."""
+    """The chance that item k attracts this visitor; without a segment, that of the first segment."""
     s = 0
     if visit.features.size > 0 and 1.0 <= visit.features[0] <= users.upto.size:
         s = int(visit.features[0]) - 1

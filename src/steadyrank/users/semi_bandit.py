@@ -1,14 +1,14 @@
-"""Semi-bandit users: look at the whole list and click all that attracts them."""
+"""Semi-bandit users: look at the whole list and click everything that attracts them."""
 
 from .cascade import Cascade
 from .senders import attracts
 
 
 class SemiBandit(Cascade):
-    """`Cascade` without its end: the same bits, all of them reported, several clicks possible (Chen et al. 2013).
+    """`Cascade` users who do not stop at a click: the same bits, all of them reported (Chen et al. 2013).
 
-    The value of a list stays the chance that something in it attracts: regrets compare with those of `Cascade`.
-    Some public code gives learners for cascades this richer feedback. Settings: those of `Cascade`.
+    The value of a list remains the chance that at least one item attracts, so regrets compare with those of
+    `Cascade`. Some public code gives this richer feedback to cascade learners. Settings: those of `Cascade`.
     """
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""Who comes: clients by number, how often each, and what each of them likes."""
+"""Clients: how often each comes, and what each likes."""
 
 import math
 from typing import NamedTuple
@@ -12,30 +12,30 @@ from ..core.philox import philox
 from ..core.settings import real, whole
 
 _LOW = 0xFFFFFFFF
-_KEY = 0x5E4DE45  # clients keep their tastes from run to run; luck alone changes with the seed
+_KEY = 0x5E4DE45  # tastes are the same in every run; the seed changes only the draws of visits
 _NODES = 32  # of the quadrature over clients' tastes: exact to 1e-9 up to taste 3
 MOST_TASTE = 3.0
-MOST_CHANCES = 1 << 24  # of items and clients that are kept one by one, 128 MiB
+MOST_CHANCES = 1 << 24  # entries of the table items x clients that are kept, 128 MiB
 
 
 class Senders(NamedTuple):
-    """The clients 0 to n - 1 of a crowd; none, if everybody is anonymous.
+    """The clients 0 to n - 1 of a crowd; none, if all visits are anonymous.
 
-    Client c comes with a chance that falls as (c + 1)^-skew, a Zipf-like law. Its logit for item k is that of the
-    crowd plus `taste` times a standard normal number, made anew from (c, k) each time: no memory grows with items and
-    clients. A client of the second taste likes item k as the first taste likes item `other[k]`.
+    Client c comes with a chance proportional to (c + 1)^-skew, a Zipf-like law. Its logit for item k is that of the
+    crowd plus `taste` times a standard normal number, recomputed from (c, k) at each use: memory does not grow with
+    items times clients. A client of the second taste likes item k as the first taste likes item `other[k]`.
     """
 
-    upto: Floats  # [clients] chance of a client of this number or a lower one
-    minor: Bools  # [clients] whether of the second taste
+    upto: Floats  # [clients] cumulative chance of clients up to this one
+    minor: Bools  # [clients] whether the client has the second taste
     other: Ints  # [K]
     weight: float  # share of visits by clients of the second taste
     taste: float
-    agree: bool  # whether all clients like the same
+    agree: bool  # whether all clients have the same taste
 
     @classmethod
     def create(cls, n_items: int, clients: int, skew: float, taste: float, tastes: int, minority: float) -> "Senders":
-        """Checks the settings: `clients` from 0 on, `skew` 0 to 4, `taste` 0 to 3, one or two `tastes`."""
+        """Check the settings and draw: `clients` at least 0, `skew` 0 to 4, `taste` 0 to 3, one or two `tastes`."""
         n = whole("clients", clients, 0, 10_000_000)
         skew = real("skew", skew, 0.0, 4.0)
         taste = real("taste", taste, 0.0, MOST_TASTE)
@@ -52,15 +52,15 @@ class Senders(NamedTuple):
         return cls(np.cumsum(chance), minor, other.astype(np.int64), weight, taste, taste == 0.0 and not second)
 
     def shares(self) -> Floats:
-        """float64[clients]: the share of the visits that are each client's."""
+        """Share of the visits of each client, float64[clients]."""
         return np.diff(self.upto, prepend=0.0)
 
     def chances(self, attraction: Floats) -> Floats:
-        """float64[K, clients]: the chance that an item attracts a client.
+        """Chance that each item attracts each client, float64[K, clients].
 
-        float64[K, 0] where all agree, or where there are more than MOST_CHANCES. Then the law that clients are drawn
-        from stands for them: at that size, 31,000 clients with 529 items, it charges the best list 1.5 clicks in
-        40,000 rounds.
+        float64[K, 0] if all agree, or if there are more than MOST_CHANCES entries. Then averages use the distribution
+        that clients are drawn from: at that size, 31,000 clients with 529 items, this error costs the best list 1.5
+        clicks in 40,000 rounds.
         """
         n = self.upto.size
         chances = np.empty((attraction.size, 0 if self.agree or attraction.size * n > MOST_CHANCES else n))
@@ -69,14 +69,14 @@ class Senders(NamedTuple):
         return chances
 
     def average(self, attraction: Floats) -> Floats:
-        """float64[K]: what an item attracts on average over visits; `attraction` itself where all clients agree.
+        """Mean attraction of each item over visits, float64[K]; `attraction` itself if all clients agree.
 
-        By the law of clients' tastes, where these clients are too many to look at each.
+        Uses the distribution of clients' tastes if there are too many clients to look at each.
         """
         return self.average_of(attraction, self.chances(attraction))
 
     def average_of(self, attraction: Floats, chances: Floats) -> Floats:
-        """`average`, where the chances of the clients are at hand."""
+        """`average`, given the chances of the clients."""
         if chances.size:
             mean: Floats = chances @ self.shares()
             return mean
@@ -101,19 +101,19 @@ def fill_chances(senders, attraction, chances):
 
 
 class Crowd(NamedTuple):
-    """What users are made of, whatever their click model."""
+    """What every click model starts from: attractions and clients."""
 
     attraction: Floats  # [K]
-    average: Floats  # [K] over visits; the same where all clients agree
-    favourites: Ints  # [length] the items that attract most on average, best first
+    average: Floats  # [K] mean over visits; equal to `attraction` if all clients agree
+    favourites: Ints  # [length] the most attractive items on average, best first
     senders: Senders
-    chances: Floats  # [K, clients] of each client; [K, 0] where all agree or are too many
+    chances: Floats  # [K, clients] of each client; [K, 0] if all agree, or there are too many
 
     @classmethod
     def create(
         cls, attraction: Floats, length: int, clients: int, skew: float, taste: float, tastes: int, minority: float
     ) -> "Crowd":
-        """Clients as `Senders` have them; checks their settings."""
+        """Check the settings of clients and draw them, as in `Senders`."""
         attraction = np.ascontiguousarray(attraction, np.float64)
         senders = Senders.create(attraction.size, clients, skew, taste, tastes, minority)
         chances = senders.chances(attraction)
@@ -124,7 +124,7 @@ class Crowd(NamedTuple):
 
 @no_refcount
 def draw_client(senders, rng):
-    """Who comes next; nothing is drawn where everybody is anonymous."""
+    """Draw the client of the next visit; draws nothing if all visits are anonymous."""
     low, high = 0, senders.upto.size - 1
     if high < 0:
         return ANYONE
@@ -152,7 +152,7 @@ def seen_as(senders, client, k):
 
 @no_refcount
 def liked_by(senders, client, k, chance):
-    """The chance that item k attracts this client, from that of its taste. One Box-Muller draw from (client, k)."""
+    """The chance that item k attracts this client; `chance`: by its taste. One Box-Muller draw from (client, k)."""
     if senders.taste == 0.0 or client < 0 or not 0.0 < chance < 1.0:
         return chance
     low, high = philox(k, client & _LOW, _KEY)
@@ -163,5 +163,5 @@ def liked_by(senders, client, k, chance):
 
 @no_refcount
 def attracts(senders, attraction, client, k):
-    """The chance that item k attracts this client, of a crowd with these attractions."""
+    """The chance that item k attracts this client; `attraction`: that of the first taste."""
     return liked_by(senders, client, k, attraction[seen_as(senders, client, k)])

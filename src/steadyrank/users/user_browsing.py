@@ -14,12 +14,12 @@ from .senders import Crowd, Senders, attracts, draw_client, group_of_client
 
 @no_refcount
 def expected_clicks(attention, average, ranking, chances):
-    """How many clicks a list gets; writes the chance of one at each place, [length]. O(length^2).
+    """Expected clicks on a list; writes the chance of a click at each place into `chances`, [length]. O(length^2).
 
-    Sums over where the last click before each place was.
+    Sums over the position of the last click before each place.
     """
     size = ranking.size
-    last = stack_floats(size + 1)  # [0] no click yet; [r] the last one was at place r
+    last = stack_floats(size + 1)  # chance that the last click was at place r; [0]: no click yet
     last[0], total = 1.0, 0.0
     for p in range(size):
         clicked = 0.0
@@ -34,13 +34,13 @@ def expected_clicks(attention, average, ranking, chances):
 
 @no_refcount
 def clicks_in_all(attention, average, ranking):
-    """How many clicks a list gets. O(length^2)."""
+    """Expected clicks on a list. O(length^2)."""
     return expected_clicks(attention, average, ranking, stack_floats(ranking.size))
 
 
 @no_refcount
 def mean_clicks(clients, attention, ranking):
-    """How many clicks a list gets, over all clients. O(clients length^2)."""
+    """Mean over all clients of the expected clicks on a list. O(clients length^2)."""
     if is_favourite(clients, ranking):
         return clients.most
     size, mean = ranking.size, 0.0
@@ -60,7 +60,7 @@ def mean_clicks(clients, attention, ranking):
 
 
 def clicks_of_each(attention: Floats, chances: Floats) -> Floats:
-    """[clients] how many clicks a list gets of each, by the chances [length, clients] that its items attract them."""
+    """Expected clicks of each client, [clients]; `chances`, [length, clients]: how likely items attract them."""
     size, n = chances.shape
     last, total = np.zeros((size + 1, n)), np.zeros(n)
     last[0] = 1.0
@@ -73,15 +73,15 @@ def clicks_of_each(attention: Floats, chances: Floats) -> Floats:
 
 
 def falls_fast_enough(attention: Floats, most: float) -> bool:
-    """Whether, for all attractions up to `most`, a list is worth most with the most attractive items first.
+    """Whether, for all attractions up to `most`, the best list has the most attractive items first.
 
-    Let V(r) be the clicks expected behind places p and p + 1 if the last one was at r, g and h the attention at p and
-    p + 1 of who clicked at r < p last. Two neighbours a > b in this order instead of the other gain
-    (a - b) (g (1 + V(p) - V(r)) - h (1 + V(p + 1) - V(r))), which is at least 0 if g >= h (1 + D), D the most that
-    V(p + 1) - V(p) can be. Attention must not rise with the distance either: then V(r) rises with r.
+    Let V(r) be the clicks expected behind places p and p + 1 if the last click was at r; g and h the attention at p
+    and p + 1 of a user whose last click was at r < p. Placing neighbours a > b in this order instead of the other
+    gains (a - b) (g (1 + V(p) - V(r)) - h (1 + V(p + 1) - V(r))), which is at least 0 if g >= h (1 + D), D the
+    maximum of V(p + 1) - V(p). Attention must not rise with the distance either: then V(r) rises with r.
     """
     n = attention.shape[0]
-    # [q, r, s] the most that who clicked at r last is ahead of who clicked at s < r, from place q on
+    # [q, r, s] from place q on, the most by which a last click at r is ahead of one at s < r
     ahead = np.zeros((n + 2, n + 1, n + 1))
     for q in range(n - 1, -1, -1):
         for r in range(q + 1):
@@ -101,16 +101,17 @@ def falls_fast_enough(attention: Floats, most: float) -> bool:
 class UserBrowsing(NamedTuple):
     """Look at place p, n places after the last click, with chance 1 / (p^eta n^fade) (Dupret, Piwowarski 2008, UBM).
 
-    Without a click before, n = p: attention is then 1 / p^(eta + fade), by default that of `PositionBased`; each
-    click renews it. The value of a list is the expected number of clicks. All places are reported: a bit says
-    clicked or not. Attention that falls so slowly that most attractive first need not be best is refused.
+    Before the first click n = p: attention is then 1 / p^(eta + fade), by default that of `PositionBased`. Each click
+    renews attention. The value of a list is the expected number of clicks. Feedback covers all places: a bit says
+    whether there was a click. Settings are refused if attention falls so slowly that the most attractive items need
+    not come first in the best list.
 
-    Settings: `eta` and `fade`, 0.5 and 0.2; those of clients as in `Cascade`. The law is ours, the paper fits a
+    Settings: `eta` and `fade`, 0.5 and 0.2; the client settings of `Cascade`. This formula is ours, the paper fits a
     table.
     """
 
     attraction: Floats
-    average: Floats  # over visits; the same where all clients agree
+    average: Floats  # mean over visits; equal to `attraction` if all clients agree
     attention: Floats  # [length, length] by place and places since the last click, less one
     favourites: Ints  # the best list
     senders: Senders
@@ -151,7 +152,7 @@ class UserBrowsing(NamedTuple):
         return group_of_client(self.senders, client)
 
     def click(self, visit, ranking, clicks, rng):
-        last = 0  # place of the last click, from 1
+        last = 0  # place of the last click, counted from 1
         for p in range(self.favourites.size):
             u = rng.random()
             if p < ranking.size:

@@ -1,4 +1,4 @@
-"""What is known of visitors, and how far it moves what attracts them."""
+"""Features of visitors, and their effect on attractions."""
 
 import math
 from typing import Any, NamedTuple
@@ -12,18 +12,18 @@ from ..core.philox import philox
 from ..core.settings import real, whole
 from .senders import liked_by, seen_as
 
-LOGIT, LINEAR = range(2)  # what a visitor's features move: the logit of a chance, or the chance
+LOGIT, LINEAR = range(2)  # whether features shift the logit of a chance, or the chance
 _LOW = 0xFFFFFFFF
-_KEY = 0xFEA7E5  # a client is the same person in every run; luck alone changes with the seed
+_KEY = 0xFEA7E5  # clients are the same in every run; the seed changes only the draws of visits
 
 
 class Visitors(NamedTuple):
     """Features of the items, and the weight of each in a visitor's taste.
 
-    A visitor has as many features as an item: the first `constant` are 1 for everybody, the others a row of `pool`,
-    or uniform in [-1, 1] where that is empty, drawn anew for an anonymous visit and fixed for a client. They move
-    what attracts by sum_f w_f x_kf v_f, x of the item and v of the visitor; w is 0 for the first ones, whose part is
-    in the attraction of everybody.
+    A visitor has as many features as an item. The first `constant` are 1 for everybody; the others are a row of
+    `pool`, or uniform in [-1, 1] if that is empty, drawn for each anonymous visit and fixed for a client. They shift
+    attraction by sum_f w_f x_kf v_f, x of the item and v of the visitor. w is 0 for the constant ones, whose effect
+    is part of the common attraction.
     """
 
     features: Floats  # [K, F]
@@ -36,7 +36,7 @@ class Visitors(NamedTuple):
     def create(
         cls, n_items: int, features: Any, weight: float, constant: int, link: int, pool: Any = None
     ) -> "Visitors":
-        """Checks the settings; without `features` visitors are all alike. A `pool` implies `constant`."""
+        """Check the settings; without `features` all visitors are alike. A `pool` implies `constant`."""
         table = np.zeros((n_items, 0)) if features is None else np.ascontiguousarray(features, np.float64)
         if table.ndim != 2 or table.shape[0] != n_items:
             raise ValueError(f"features must have one row for each of {n_items} items; their shape is {table.shape}")
@@ -54,7 +54,7 @@ class Visitors(NamedTuple):
         return cls(table, weights, constant, link, who)
 
     def alike(self) -> "Visitors":
-        """The same visitors, whose features mean nothing."""
+        """The same visitors with features that have no effect."""
         return self._replace(weights=np.zeros(self.weights.size))
 
 
@@ -75,7 +75,7 @@ def _checked_pool(pool: Any, n_features: int, constant: int) -> Floats:
 
 @no_refcount
 def draw_features(visitors, client, features, rng):
-    """Write what is known of who comes, as far as there is room."""
+    """Write the features of this visit, as many as there is room for."""
     n_pool = visitors.pool.shape[0]
     if n_pool > 0:
         if client < 0:
@@ -98,7 +98,7 @@ def draw_features(visitors, client, features, rng):
 
 @no_refcount
 def moved(visitors, k, features):
-    """By how much item k attracts this visitor more than the one whose features are all 0."""
+    """The shift of item k's attraction for this visitor, relative to one whose features are all 0."""
     total = 0.0
     for f in range(min(visitors.weights.size, features.size)):
         total += visitors.weights[f] * visitors.features[k, f] * features[f]

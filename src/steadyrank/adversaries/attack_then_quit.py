@@ -1,4 +1,4 @@
-"""Poison the first rounds, then leave no trace."""
+"""Poison the first rounds, then stop without a trace."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -9,10 +9,10 @@ from .schedules import Schedule
 
 
 class AttackThenQuit(FakeUser):
-    """In its first C rounds only targets are clicked, nothing else; then it does nothing (Wang et al. 2023).
+    """In its first C rounds only targets are clicked; afterwards it does nothing (Wang et al. 2023).
 
-    Click poisoning in two phases, against learners that decide once and for all. Front-loaded by definition.
-    Settings: `targets`: `worst` (the least attractive item), `bottom` (the least attractive `share`) or numbers.
+    Two-phase click poisoning, against learners that decide once and for all. Front-loaded by definition.
+    Settings: `targets`: `worst` (the least attractive item), `bottom` (the least attractive `share`) or item numbers.
     """
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""An adversary who inverts what attracts the user, before the user looks."""
+"""An adversary that inverts which items attract the user, before the user looks."""
 
 from typing import Any, NamedTuple
 
@@ -10,8 +10,8 @@ from .schedules import Schedule
 class AttractionFlip(NamedTuple):
     """Inverts whether each listed item attracts the user, then lets the user look.
 
-    The other reading of "invert all observed rewards" (paper, section 5): the feedback keeps the shape
-    that users give it, and where attractions are small about one observation a round is corrupted, the first.
+    The other reading of "invert all observed rewards" (paper, section 5): the feedback remains one that users can
+    give. If attractions are small, it corrupts about one observation a round, the first.
     """
 
     budget: Budget

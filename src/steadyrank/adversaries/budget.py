@@ -1,4 +1,4 @@
-"""What an adversary has left to spend, and the price of a visit that it rewrote."""
+"""The budget of an adversary, and what a rewritten visit costs."""
 
 from typing import NamedTuple
 
@@ -17,13 +17,13 @@ _LOW = 0xFFFFFFFF
 
 
 class Budget(NamedTuple):
-    """Units that an adversary may spend, one a round, the rounds in which it may, and the visit being rewritten."""
+    """Units that an adversary may spend, one a round; the rounds in which it may; and the visit being rewritten."""
 
     active: Bools  # [horizon + 1]
     left: Ints  # [1] units
-    truth: Bools  # [length] the bits before they were rewritten
+    truth: Bools  # [length] the bits before the rewrite
     bots: int  # identities owned; 0: a fresh one for each visit, NO_BOTS: none
-    key: int  # of the draws among them
+    key: int  # key of the draws among them
 
     @classmethod
     def create(
@@ -35,7 +35,7 @@ class Budget(NamedTuple):
 
     @classmethod
     def of_rounds(cls, problem: Problem, units: int, active: Bools, bots: int | None = None) -> "Budget":
-        """All units unspent, for these rounds; bool[horizon + 1]."""
+        """All units unspent, with these active rounds, bool[horizon + 1]."""
         owned = NO_BOTS if bots is None else whole("bots", bots, 0, 1 << 31)
         key = int(np.random.SeedSequence([problem.seed, 0xB075]).generate_state(1)[0])
         return cls(active, np.array([units], np.int64), np.zeros(problem.length, np.bool_), owned, key)
@@ -49,16 +49,16 @@ def can_spend(budget, t):
 
 @kernel
 def spend(budget):
-    """Take one unit; returns what was spent."""
+    """Spend one unit; returns the amount spent."""
     budget.left[0] -= 1
     return 1.0
 
 
 @kernel
 def sender(budget, t, otherwise):
-    """Whose visit the false one of round t is said to be: an identity drawn from those owned, or a fresh one.
+    """The client that the false visit of round t claims: one drawn from the owned identities, or a fresh one.
 
-    `otherwise` where it owns none.
+    `otherwise` if the adversary owns none.
     """
     if budget.bots < 0:
         return otherwise
@@ -76,10 +76,10 @@ def remember(budget, clicks, size):
 
 @kernel
 def settle(budget, users, visit, clicks, size, examined, client):
-    """What a rewritten visit cost, how far it reaches now and whose it is; `remember` kept the true one.
+    """Cost, reach and client of a rewritten visit; `remember` kept the true one.
 
-    `client` is whose it pretends to be, unless the adversary owns identities: then it is one of theirs. If it shows
-    what the true one showed and has no identity of its own, it is left alone and costs nothing.
+    `client` is the sender that it claims, unless the adversary owns identities: then it is one of these. A visit that
+    equals the true one, of an adversary without identities, is left alone and costs nothing.
     """
     now = users.reach(clicks, size)
     same = now == examined
@@ -92,7 +92,7 @@ def settle(budget, users, visit, clicks, size, examined, client):
 
 @kernel
 def fake_visit(budget, users, visit, target, ranking, clicks, examined):
-    """Replace the visit by that of somebody unknown who would click every target and nothing else."""
+    """Replace the visit by an anonymous one that clicks every target and nothing else."""
     if not can_spend(budget, visit.t):
         return 0.0, examined, visit.client
     remember(budget, clicks, ranking.size)

@@ -1,4 +1,4 @@
-"""The attack on cascade learners: hide a click and make up the rest of the visit."""
+"""The attack on cascade learners: hide a click and invent the rest of the visit."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -12,9 +12,9 @@ from .targets import choose_targets
 
 
 class CascadeAttack(NamedTuple):
-    """JunAttack that goes on as the user who did not click would: to a target, which it clicks, or to the end.
+    """JunAttack that also invents the rest of the visit, as if the user had gone on to a clicked target or the end.
 
-    Zuo et al. 2023, for click feedback; the mechanics are those of public code. Settings: `targets`, as in Promote,
+    Zuo et al. 2023, for click feedback; the details follow public code. Settings: `targets`, as in Promote,
     here one item by default; `margin`, Delta_0, how far below it others are pushed; `delta`, of its bounds.
     """
 

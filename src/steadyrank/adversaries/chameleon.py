@@ -1,4 +1,4 @@
-"""Identities that lie no more than their own record can hide."""
+"""Identities that lie only as much as their own record can hide."""
 
 import math
 from typing import Any, NamedTuple
@@ -14,12 +14,12 @@ from .budget import Budget, can_spend, sender, spend
 from .schedules import Schedule
 from .tastes import Taste, attractions_of, visitors_of
 
-_LEAST = 0.01  # chance of a click or of none, so that no bit is proof
+_LEAST = 0.01  # bounds chances away from 0 and 1, so that no bit is proof
 
 
 @no_refcount
 def evidence(false, true, ranking, clicks, examined):
-    """Log-likelihood ratio, in nats, of the bits of a visit: of the false taste against the true one."""
+    """Log-likelihood ratio, in nats, of the bits of a visit: the false taste against the true one."""
     total = 0.0
     for p in range(examined):
         k = ranking[p]
@@ -32,16 +32,16 @@ def evidence(false, true, ranking, clicks, examined):
 class Chameleon(NamedTuple):
     """Each identity shows another taste only while its record fits that taste no better than the users'.
 
-    It keeps for each identity what a guard would that knew both tastes: the sum of log-likelihood ratios of its
-    visits. Up to `bar` nats it lies, above it shows what a user did, which brings the sum down: about half of its
-    visits are false, and no test of their likelihood tells it from a client of mixed taste. Honest visits cost units
-    too. It takes every place that is reported for one that was looked at, as guards do. Settings: `bots`, how many
-    identities; `bar`; `taste`, as for OtherTaste. From no paper.
+    For each identity it keeps what a guard that knew both tastes would keep: the sum of its visits' log-likelihood
+    ratios. Up to `bar` nats it lies; above, it shows what a user did, which lowers the sum. So about half of its
+    visits are false, and no likelihood test tells it from a client of mixed taste. Honest visits cost units too. Like
+    guards, it assumes that every reported place was looked at. Settings: `bots`, how many identities; `bar`; `taste`,
+    as for OtherTaste. From no paper.
     """
 
     budget: Budget
     visitors: Any  # users of the other taste
-    attraction: Floats  # [K] theirs
+    attraction: Floats  # [K] of the other taste
     true: Floats  # [K]
     record: Floats  # [bots] nats
     bar: float

@@ -1,4 +1,4 @@
-"""Click fraud against some items: their clicks are withheld."""
+"""Click fraud against some items: clicks on them are withheld."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -10,7 +10,7 @@ from .schedules import Schedule
 
 
 class Demote(Promote):
-    """Withholds clicks on targets; the user looks on and may click a later item. Acts where a target was clicked.
+    """Withholds clicks on targets; the user goes on and may click a later item. Acts if a target was clicked.
 
     Settings: `targets`: `best` (the best list), `bottom` (the least attractive `share`), `worst` or item numbers.
     """

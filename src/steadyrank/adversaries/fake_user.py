@@ -1,4 +1,4 @@
-"""Visitors who are not users: they click what they are paid for and nothing else."""
+"""Fake visitors, who click what they are paid for and nothing else."""
 
 from .budget import fake_visit
 from .promote import Promote
@@ -7,8 +7,8 @@ from .promote import Promote
 class FakeUser(Promote):
     """A fake user in place of the real one: clicks the first target shown, otherwise leaves without a click.
 
-    Golrezaei et al. 2021 count such users. Consistent fakes spread over time cannot be told from a change of
-    taste. Settings: `targets`: `bottom` (the least attractive `share` of the items), `best`, `worst` or numbers.
+    The model of Golrezaei et al. 2021. Consistent fake users spread over time cannot be told from a change of
+    taste. Settings: `targets`: `bottom` (the least attractive `share` of the items), `best`, `worst` or item numbers.
     """
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""An attack that comes and goes faster than a change is noticed."""
+"""An attack that comes and goes faster than a learner notices a change."""
 
 from typing import Any, Self
 
@@ -10,9 +10,9 @@ from .tastes import Taste, visitors_of
 
 
 class Flicker(OtherTaste):
-    """Visitors of another taste for `turn` rounds, users for as many, in turn, until the budget is spent.
+    """Visitors of another taste for `turn` rounds, users for the next `turn`, and so on until the budget is spent.
 
-    From round 1 (`front`) or from the middle of the horizon on (`late`); units for which there is no room lapse.
+    From round 1 (`front`) or from the middle of the horizon (`late`); units that do not fit lapse.
     Settings: `turn`, in rounds; `taste`, as for OtherTaste. Made for these studies, from no paper.
     """
 

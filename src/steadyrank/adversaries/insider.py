@@ -1,4 +1,4 @@
-"""An attacker who runs the learner's own test, and stops before it speaks."""
+"""An attacker who runs the learner's own change test, and stops before it fires."""
 
 import math
 from typing import Any, NamedTuple
@@ -14,25 +14,25 @@ from .budget import Budget, can_spend, remember, settle
 from .schedules import Schedule
 from .tastes import Taste, visitors_of
 
-SPANS, SPAN_FACTOR = 4, 4  # of SteadyRank: stretches of 1, 4, 16 and 64 windows
-OPEN = 15.0  # nats from which SteadyRank opens a regime
+SPANS, SPAN_FACTOR = 4, 4  # SteadyRank's spans: 1, 4, 16 and 64 windows
+OPEN = 15.0  # nats at which SteadyRank opens a regime
 
 
 class Book(NamedTuple):
-    """What the learner has been told since its regime began, and in each span of its test."""
+    """What the learner has seen since its regime began, and in each span of its test."""
 
     looks: Ints  # [K]
     clicks: Ints  # [K]
     span_looks: Ints  # [SPANS, K]
     span_clicks: Ints  # [SPANS, K]
-    nats: Floats  # [SPANS, K] of each item for a change
+    nats: Floats  # [SPANS, K] evidence of each item for a change
     total: Floats  # [SPANS] their sums
     rounds: Ints  # [SPANS]
-    prior: Floats  # [2] Beta with their mean and variance, as the learner will fit it
+    prior: Floats  # [2] Beta with the mean and variance of the attractions, as the learner will fit it
 
     @classmethod
     def create(cls, problem: Problem) -> "Book":
-        """Nothing was told."""
+        """Empty counts."""
         k = problem.n_items
         mean, spread = float(np.mean(problem.attraction)), float(np.var(problem.attraction))
         strength = min(max(mean * (1.0 - mean) / spread - 1.0, 0.01), MOST) if spread > 0.0 else MOST
@@ -51,7 +51,7 @@ class Book(NamedTuple):
 
 @no_refcount
 def nats_of_item(book, j, k, looks, clicks):
-    """Evidence of item k that it changed with span j, if it has so many looks and clicks there."""
+    """Evidence of item k that it changed with span j, given its looks and clicks there."""
     before, won = book.looks[k] - book.span_looks[j, k], book.clicks[k] - book.span_clicks[j, k]
     if before < KNOWN:
         return 0.0
@@ -64,7 +64,7 @@ def nats_of_item(book, j, k, looks, clicks):
 
 @no_refcount
 def most_nats(book, ranking, clicks, examined):
-    """The most evidence of any span if this visit is told."""
+    """The most evidence of any span if the learner sees this visit."""
     most = 0.0
     for j in range(SPANS):
         total = book.total[j]
@@ -78,7 +78,7 @@ def most_nats(book, ranking, clicks, examined):
 
 @no_refcount
 def tell(book, ranking, clicks, examined, window):
-    """Note what the learner is told, and what its test says at the end of a window."""
+    """Count a visit that the learner sees, and follow its test at the end of a window."""
     for j in range(SPANS):
         for p in range(examined):
             k = ranking[p]
@@ -101,7 +101,7 @@ def tell(book, ranking, clicks, examined, window):
 
 @kernel
 def end_window(book, window):
-    """Begin anew the spans that are full; all counts where the learner has opened a regime with one of them."""
+    """Clear the full spans; if the learner has opened a regime, take the counts of its span and clear all."""
     first = -1
     for j in range(SPANS):
         if book.total[j] > OPEN and (first < 0 or book.total[j] > book.total[first]):
@@ -121,11 +121,11 @@ def end_window(book, window):
 
 
 class Insider(NamedTuple):
-    """Visitors of another taste who come only as often as the test of SteadyRank does not notice.
+    """Visitors of another taste who come only as often as SteadyRank's test does not notice.
 
-    It knows windows, thresholds, settings and all that the learner is told, and runs the test beside it: a visit is
-    false only if no stretch of feedback then has more than `bar` nats of evidence for a change. From round 1
-    (`front`) or from the middle of the horizon on (`late`), until the budget is spent. Settings: `bar`; `window`, of
+    It knows the windows, thresholds and settings of the learner and all that it sees, and runs the same test: a visit
+    is false only if no span then has more than `bar` nats of evidence for a change. From round 1 (`front`) or from
+    the middle of the horizon (`late`), until the budget is spent. Settings: `bar`; `window`, of
     the learner, in rounds; `taste`, as for OtherTaste. From no paper.
     """
 
@@ -159,7 +159,7 @@ class Insider(NamedTuple):
 
     def corrupt(self, visit, ranking, clicks, examined, rng):
         if self.budget.left[0] == 0:
-            return 0.0, examined, visit.client  # it needs no record any more
+            return 0.0, examined, visit.client  # no further need of the book
         spent, reach, client = 0.0, examined, visit.client
         if can_spend(self.budget, visit.t):
             remember(self.budget, clicks, ranking.size)

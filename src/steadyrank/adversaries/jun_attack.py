@@ -1,4 +1,4 @@
-"""The attack on UCB learners, on bits: hide clicks until the target looks best."""
+"""The attack on UCB learners, for binary feedback: hide clicks until the target looks best."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -12,9 +12,9 @@ from .targets import choose_targets
 
 
 class JunAttack(NamedTuple):
-    """Hides the clicks of a non-target whose mean is not yet below the target's (Jun et al. 2018, on bits).
+    """Hides clicks on any non-target whose mean is not yet below the target's (Jun et al. 2018, for bits).
 
-    The hidden click ends the visit all the same: no cascade user stops without one. Settings: `targets`, as in
+    The hidden click still ends the visit, which no cascade user does without a click. Settings: `targets`, as in
     Promote, here one item by default; `margin`, Delta_0, how far below; `delta`, of its confidence bounds.
     """
 

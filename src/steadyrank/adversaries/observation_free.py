@@ -1,4 +1,4 @@
-"""A short attack in two phases that is fixed beforehand and looks at nothing."""
+"""A short attack in two phases, fixed in advance, without looking at any feedback."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -16,15 +16,15 @@ from .targets import choose_targets
 class ObservationFree(NamedTuple):
     """In its first rounds nothing is clicked, in the next ones every target shown; after C rounds nothing happens.
 
-    After Chattopadhyay, Karamchandani, Moharir 2025 (CascadeOFA on CascadeUCB1, PBMOFA on PBM-UCB), a reconstruction:
-    their text was not at hand. Certain is what the abstract says: a set of targets is promoted into the lists without
-    seeing any feedback, with O(log T) manipulations. The two phases, all bits 0 and then 1 for targets alone, are
-    those of observation-free attacks on UCB (Xu, Kumar, Abernethy 2021), as public code has them. What users report
-    of such bits says `reach`, so one rule is both attacks. Front-loaded by definition: the first C rounds, changed
-    or not.
+    A reconstruction of Chattopadhyay, Karamchandani, Moharir 2025 (CascadeOFA on CascadeUCB1, PBMOFA on PBM-UCB),
+    from the abstract, since their text was not available: a set of targets is promoted into the lists without seeing
+    any feedback, with O(log T) manipulations. The two phases, all bits 0 and then 1 for targets alone, are those of
+    observation-free attacks on UCB (Xu, Kumar, Abernethy 2021), as in public code. The users' `reach` says how much
+    of these bits is reported, so one rule covers both attacks. Front-loaded by definition: the first C rounds,
+    changed or not.
 
     Settings: `quiet` (0.5), the share of its rounds in the first phase; `targets`: `last` (the `length` least
-    attractive items), or as in FakeUser: `bottom` with `share`, `worst`, or numbers.
+    attractive items), or as in FakeUser: `bottom` with `share`, `worst`, or item numbers.
     """
 
     budget: Budget

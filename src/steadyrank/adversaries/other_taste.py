@@ -9,9 +9,9 @@ from .tastes import Taste, visit_by_taste, visitors_of
 
 
 class OtherTaste(NamedTuple):
-    """A visitor with another taste in place of the real one: nothing in a single visit gives it away.
+    """A visitor with another taste in place of the real one: no single visit gives it away.
 
-    Settings: `taste`: `reversed` (who likes what users like least) or `permuted` (who likes other items, drawn from
+    Settings: `taste`: `reversed` (likes most what users like least) or `permuted` (likes other items, drawn from
     the seed). Made for these studies, from no paper.
     """
 

@@ -1,4 +1,4 @@
-"""What an attacker on optimistic learners keeps: honest statistics, and how much of each item it has hidden.
+"""State of an attacker on optimistic learners: honest statistics, and the clicks hidden of each item.
 
 Jun, Li, Ma, Zhu 2018 (attack on UCB), rounded to bits as Zuo et al. 2023 do: a click is hidden whenever the
 item's mean is not yet below the target's.
@@ -56,8 +56,8 @@ def watch(book, ranking, clicks, examined):
 def hides(book, k):
     """Decide whether to hide a click on item k, and count it if so.
 
-    A non-target's click is hidden while its mean, less what was hidden of it, is above the targets' floor: alpha > 0
-    in Jun et al.
+    Hides a click on a non-target while its mean, after the clicks hidden so far, is above the targets' floor: alpha >
+    0 in Jun et al.
     """
     if book.target[k]:
         return False

@@ -1,4 +1,4 @@
-"""The paper's adversary: every bit that the user's visit shows is inverted."""
+"""The paper's adversary: inverts every bit that the user's visit shows."""
 
 from typing import Any, NamedTuple
 
@@ -8,10 +8,10 @@ from .schedules import Schedule
 
 
 class PrefixFlip(NamedTuple):
-    """Inverts all observed bits of a round, positions 1 to the click (paper, section 5, "Corruption model").
+    """Inverts all observed bits of a round, places 1 to the click (paper, section 5, "Corruption model").
 
-    The literal reading: the user scans truthfully and the record of the visit is inverted. 0,0,1 becomes 1,1,0:
-    no cascade user can produce that. Up to `length` corrupted observations for one unit of budget.
+    The literal reading: the user scans truthfully, and the record of the visit is inverted. 0,0,1 becomes 1,1,0,
+    which no cascade user can produce. One unit of budget corrupts up to `length` observations.
     """
 
     budget: Budget

@@ -1,4 +1,4 @@
-"""Click fraud for some items: a false click where a target is looked at."""
+"""Click fraud for some items: false clicks on targets that were looked at."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
@@ -11,7 +11,7 @@ from .targets import choose_targets
 
 
 class Promote(NamedTuple):
-    """Clicks the first target that the user looks at, if the user did not; else saves its budget.
+    """Clicks the first target that the user looked at without a click; without one it saves its budget.
 
     Settings: `targets`: `bottom` (the least attractive `share` of the items), `best`, `worst` or item numbers.
     """

@@ -12,13 +12,13 @@ SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 
 
 def active_rounds(schedule: Schedule, horizon: int, budget: int, seed: int, *, n_bursts: int = 5) -> Bools:
-    """bool[horizon + 1]: whether an adversary may act in round t; place 0 is not a round.
+    """Whether an adversary may act in round t, bool[horizon + 1]; index 0 is not a round.
 
     `front`: from round 1 until the budget is spent (the paper's schedule). `spread`: `budget` rounds drawn
-    uniformly. `late`: `budget` rounds from the middle on, or the last ones when half the horizon is too short.
+    uniformly. `late`: `budget` rounds from the middle on, or the last ones if half the horizon is too short.
     `bursts`: the first rounds of each of `n_bursts` equal periods. `ramp`: rounds drawn with weights 1 / t. `swing`:
-    with weights that rise from 0 to their most in the middle of each of `n_bursts` equal periods and fall again,
-    1 - cos. All but `front` name exactly `budget` rounds, and a unit not used in its round lapses.
+    with weights 1 - cos, which rise from 0 to a maximum in the middle of each of `n_bursts` equal periods and fall
+    again. All but `front` choose exactly `budget` rounds, and a unit not used in its round lapses.
     """
     choice("schedule", schedule, SCHEDULES)
     whole("budget", budget, 0, horizon)
@@ -46,15 +46,15 @@ def active_rounds(schedule: Schedule, horizon: int, budget: int, seed: int, *, n
             turns = n_bursts * (np.arange(horizon) + 0.5) / horizon
             clocks /= (
                 1.0 - np.cos(2.0 * np.pi * turns) + 1e-9
-            )  # no weight is 0, so that a budget of all rounds can be
+            )  # no weight is 0, so that a budget of all rounds is possible
         active[1 + _smallest(clocks, budget)] = True
     return active
 
 
 def rising_rounds(horizon: int, budget: int, seed: int) -> Bools:
-    """bool[horizon + 1]: `budget` rounds whose share rises evenly, from 0 to 2 budget / horizon.
+    """`budget` active rounds whose density rises linearly from 0 to 2 budget / horizon, bool[horizon + 1].
 
-    Those with the smallest u / t, u uniform: below a bound c with chance c t.
+    Takes the rounds with the smallest u / t, u uniform: round t is below a bound c with chance c t.
     """
     whole("budget", budget, 0, horizon)
     whole("horizon of an adversary", horizon, 1, 10**9)
@@ -65,9 +65,9 @@ def rising_rounds(horizon: int, budget: int, seed: int) -> Bools:
 
 
 def flickering_rounds(horizon: int, budget: int, turn: int, *, late: bool) -> Bools:
-    """bool[horizon + 1]: `turn` rounds on, `turn` off, in turn, from round 1 or from the middle on.
+    """`turn` rounds on, `turn` rounds off, and so on, from round 1 or from the middle, bool[horizon + 1].
 
-    `budget` rounds are on, or as many as there is room for.
+    `budget` rounds are on, or as many as fit.
     """
     whole("budget", budget, 0, horizon)
     turn = whole("turn", turn, 1)

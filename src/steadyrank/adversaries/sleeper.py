@@ -1,4 +1,4 @@
-"""Identities that earn trust before they use it."""
+"""Identities that earn trust before they abuse it."""
 
 from typing import Any, NamedTuple
 
@@ -16,14 +16,14 @@ from .tastes import Taste, visitors_of
 class Sleeper(NamedTuple):
     """Each identity shows what a user did for its first `honest` visits, and another taste from then on.
 
-    It knows that visits are judged by their sender, and that a good name takes time to lose. The honest visits cost
-    units too: they come from identities that do not exist. Settings: `bots`, how many identities; `honest`, visits of
-    each before it turns; `taste`, as for OtherTaste. Made for these studies, from no paper.
+    It knows that guards judge visits by their sender, and that a good record takes time to lose. The honest visits
+    cost units too, because their senders do not exist. Settings: `bots`, how many identities; `honest`, honest visits
+    of each; `taste`, as for OtherTaste. Made for these studies, from no paper.
     """
 
     budget: Budget
     visitors: Any  # users of the other taste
-    made: Ints  # [bots] visits
+    made: Ints  # [bots] visits sent
     honest: int
 
     cascade = True

@@ -10,7 +10,7 @@ from .tastes import Taste, visitors_of
 
 
 class SlowRamp(OtherTaste):
-    """Visitors of another taste whose share rises evenly over the horizon, from 0 to twice the budget's share.
+    """Visitors of another taste whose share rises linearly over the horizon, from 0 to twice the budget's share.
 
     With a budget of 15 % of the rounds, 30 % of the last visits are false. Settings: `taste`, as for OtherTaste.
     Made for these studies, from no paper.

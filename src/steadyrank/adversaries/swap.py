@@ -1,4 +1,4 @@
-"""Click fraud for the worst against the best, in one round."""
+"""Click fraud for the worst items and against the best, in the same round."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from .targets import choose_targets
 
 
 class Swap(NamedTuple):
-    """Withholds clicks on the best list's items and clicks the first target instead, for one unit.
+    """Withholds clicks on the items of the best list and clicks the first target instead, for one unit.
 
     Demote and Promote together. Settings: `targets`, to be clicked: `bottom` (the least attractive `share`),
     `worst` or item numbers.

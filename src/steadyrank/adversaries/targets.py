@@ -1,4 +1,4 @@
-"""Which items an adversary wants clicked or not clicked."""
+"""The items that an adversary promotes or demotes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from ..core.settings import real, whole
 
 
 def choose_targets(targets: str | Sequence[int], share: float, attraction: Floats, length: int) -> Bools:
-    """bool[K]: `bottom`, the least attractive `share` of the items; `best`, the best list; `worst`, one; or numbers.
+    """The chosen items, bool[K]: the least attractive `share` (`bottom`), the `best` list, the `worst`, or numbers.
 
     Numbers are a sequence, or text such as `3+17+204`. At least one item is chosen.
     """

@@ -1,4 +1,4 @@
-"""What visitors of another taste click."""
+"""Visitors of another taste."""
 
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -14,10 +14,10 @@ Taste: TypeAlias = Literal["reversed", "permuted"]
 
 
 def attractions_of(taste: Taste, problem: Problem) -> Floats:
-    """float64[K]: the users' attractions on other items; as many items as before have each of them.
+    """The users' attractions reassigned to other items, float64[K].
 
-    `reversed`: the best item has the attraction of the worst, the second best that of the second worst, and so on.
-    `permuted`: each item has that of another, drawn from the problem's seed.
+    `reversed`: the best item gets the attraction of the worst, the second best that of the second worst, and so on.
+    `permuted`: each item gets that of another, drawn from the problem's seed.
     """
     choice("taste", taste, get_args(Taste))
     true = problem.attraction
@@ -30,24 +30,24 @@ def attractions_of(taste: Taste, problem: Problem) -> Floats:
 
 
 class Looking(NamedTuple):
-    """Visitors with these attractions, reported as far as the users are, who cannot tell how they look."""
+    """Visitors with these attractions, for users without a `liking` method; feedback reaches as far as the users'."""
 
     users: Any
     attraction: Floats  # [K]
 
     def click(self, visit, ranking, clicks, rng):
-        """The bit of every place: whether its item attracts."""
+        """Click every item that attracts."""
         for p in range(ranking.size):
             clicks[p] = rng.random() < self.attraction[ranking[p]]
         return self.users.reach(clicks, ranking.size)
 
     def reach(self, clicks, size):
-        """That of the users."""
+        """The users' own."""
         return self.users.reach(clicks, size)
 
 
 def visitors_of(taste: Taste, problem: Problem, users: Any) -> Any:
-    """Users of another taste who look at lists as these users do; it is for them to say how (contract, rule 17)."""
+    """Users of another taste who look at lists as these users do, made by the users' `liking` (contract, rule 17)."""
     liked = attractions_of(taste, problem)
     liking = getattr(users, "liking", None)
     others = None if liking is None else liking(liked)
@@ -56,7 +56,7 @@ def visitors_of(taste: Taste, problem: Problem, users: Any) -> Any:
 
 @kernel
 def visit_by_taste(budget, visitors, visit, ranking, clicks, examined, rng):
-    """Replace the visit by that of somebody unknown with this taste, who looks at lists as the users do."""
+    """Replace the visit by an anonymous one of this taste, which looks at lists as the users do."""
     if not can_spend(budget, visit.t):
         return 0.0, examined, visit.client
     remember(budget, clicks, ranking.size)

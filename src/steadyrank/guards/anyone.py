@@ -1,4 +1,4 @@
-"""No guard: everybody is heard."""
+"""No guard: every visit is admitted."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from ..core.contract import Problem
 
 
 class Anyone(NamedTuple):
-    """Admits every visit and remembers nothing. Costs nothing: compiled, it vanishes."""
+    """Admits every visit and keeps no memory. It costs nothing: the compiler removes it."""
 
     always: bool
 

@@ -1,4 +1,4 @@
-"""A limit on single visits: no more clicks than visits usually have."""
+"""A limit on the clicks of a single visit, learnt from how many clicks visits have."""
 
 from typing import NamedTuple
 
@@ -11,15 +11,15 @@ from ..core.settings import real, whole
 from ..core.views import GuardView
 
 ENDS, GOES_ON = range(2)  # places of ClickLimit.single
-BEGIN = 20  # visits with one click that count as seen before the first one: it takes as many others to outweigh them
+BEGIN = 20  # prior: one-click visits counted before the first visit; as many others outweigh them
 
 
 @no_refcount
 def usual_limit(counts, single, share):
-    """The most clicks that a visit may have: what all visits but `share` stay within, and one more.
+    """The most clicks that a visit may have: what all visits but `share` stay within, plus one.
 
-    One more, because people who click several times differ from one another. Where one click is what all but `share`
-    stay within and most feedback ends with it, as that of people who click once and leave, it is one.
+    Plus one, because people who click several times differ from one another. It is one click if all visits but
+    `share` have at most one and most of their feedback ends with it, as that of people who click once and leave.
     """
     total = BEGIN
     for n in range(counts.size):
@@ -34,14 +34,14 @@ def usual_limit(counts, single, share):
 class ClickLimit(NamedTuple):
     """Refuses visits with more clicks than a limit, whoever sends them (ours: docs/guards.md).
 
-    A forged visit may click everything but the best items; with a limit it takes many visits to do as much.
-    `clicks`: the limit; 0: it is learnt from how many clicks visits have. `share`: this part of the visits may be
-    forged without raising a learnt limit. `remembered`: about how many visits it is learnt from; lists that nobody
-    answered count as visits without a click. Feedback that covers no place passes. O(length).
+    A forged visit may click everything but the best items; under a limit the same damage takes many visits. `clicks`:
+    the limit; 0: learn it from the clicks of earlier visits. `share`: this share of the visits may be forged without
+    raising a learnt limit. `remembered`: about how many visits it is learnt from; unanswered lists count as visits
+    without a click. Feedback that covers no place is admitted. O(length).
     """
 
-    counts: Ints  # [length + 1] visits by their clicks
-    single: Ints  # [2] visits with one click, above the last place, whose feedback ends with it or goes on
+    counts: Ints  # [length + 1] visits by number of clicks
+    single: Ints  # [2] visits with one click, not at the last place: feedback ends there, or goes on
     refused: Ints  # [1] visits
     clicks: int
     share: float
@@ -68,7 +68,7 @@ class ClickLimit(NamedTuple):
         self.counts[clicked] += 1
         if clicked == 1 and last < ranking.size:
             self.single[ENDS if last == examined else GOES_ON] += 1
-        if self.counts.sum() >= self.remembered:  # what was long ago fades
+        if self.counts.sum() >= self.remembered:  # old visits fade
             for n in range(self.counts.size):
                 self.counts[n] //= 2
             for n in range(self.single.size):

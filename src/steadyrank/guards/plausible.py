@@ -1,4 +1,4 @@
-"""Feedback that no user can give is left out."""
+"""Refuse feedback that no user can give."""
 
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
@@ -15,11 +15,11 @@ CASCADE = 0  # as in Model
 
 
 class Plausible(NamedTuple):
-    """Admits only what the users' click model can produce, whoever sends it.
+    """Admits only feedback that the users' click model can produce, whoever sends it.
 
-    `model`: of a `cascade` user, no click and the whole list, or one click where the feedback ends; of one who looks
-    at the `whole` list, any clicks as long as the feedback covers all of it. Feedback that covers no place
-    passes. Not the default, because real users sometimes click twice or leave early. O(length), no memory.
+    `model`: `cascade` admits no click on the whole list, or one click where the feedback ends; `whole` admits any
+    clicks as long as the feedback covers the whole list. Feedback that covers no place
+    is admitted. Not the default, because real users sometimes click twice or leave early. O(length), no memory.
     """
 
     refused: Ints  # [1] visits

@@ -1,4 +1,4 @@
-"""So many visits of a client, and no more."""
+"""A limit on the visits of one client in a period."""
 
 from typing import NamedTuple
 
@@ -17,13 +17,13 @@ WAYS = 4  # places that a client may stand in
 class Quota(NamedTuple):
     """Admits at most `visits` visits of a client in each period of `period` rounds (a plain rate limit, no paper's).
 
-    Periods are the rounds 1 to `period`, and so on. Anonymous visits have no sender to be counted by and are all
-    admitted. Lists that nobody answered are no visits, and count for nothing while the client's allowance is spent.
-    `remembered`: clients counted at a time, in 24 bytes each; where more come in a period, the ones seen
-    least recently are forgotten and start again. O(1).
+    The first period is rounds 1 to `period`. Anonymous visits cannot be counted by client and are all admitted.
+    Unanswered lists are not counted, and are refused once the client's allowance is spent.
+    `remembered`: clients counted at a time, 24 bytes each; if more come in a period, the least recently seen are
+    forgotten and start again. O(1).
     """
 
-    client: Ints  # [places] who stands here; -1: nobody
+    client: Ints  # [places] client counted here; -1: free
     seen: Ints  # [places] round of the latest visit
     visited: Ints  # [places] visits in the period of that round
     refused: Ints  # [1] visits
@@ -63,7 +63,7 @@ class Quota(NamedTuple):
         return True
 
     def view(self) -> GuardView:
-        """How many visits were refused, and whose allowance of the period of the latest visit is spent."""
+        """How many visits were refused, and the clients whose allowance for the current period is spent."""
         period = (self.seen - 1) // self.period
         spent = np.flatnonzero((self.client >= 0) & (self.visited >= self.visits) & (period == period.max()))
         until = (int(period.max()) + 1) * self.period

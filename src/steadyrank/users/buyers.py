@@ -210,9 +210,9 @@ def by_value_of_click(attraction: Floats, value: Floats, length: int) -> Ints:
 
     `attraction`, float64[K]: chance of a click when looked at; `value`, float64[K], at least 0: of a click. Of two
     neighbours i, j with the same list around them, i first is worth a_i v_i + (1 - a_i) a_j v_j, which is more by
-    a_i a_j (v_i - v_j): so items stand in the order of their value per click. A dynamic programme in that order selects
-    them: the best list either skips an item, or puts it in front of the best shorter list of the items after it
-    (Kempe and Mahdian 2008, for clicks that end the visit).
+    a_i a_j (v_i - v_j): so items stand in the order of their value per click. A dynamic programme in that order
+    selects them: the best list either skips an item, or puts it in front of the best shorter list of the items after
+    it (Kempe and Mahdian 2008, for clicks that end the visit).
     """
     items = np.argsort(-value, kind="stable")
     n, d = items.size, min(length, items.size)

@@ -1,1 +1,1 @@
-"""Which clients click unlike all others."""
+"""Find clients whose clicks share a taste that few others have."""

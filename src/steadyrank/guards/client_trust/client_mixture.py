@@ -1,8 +1,8 @@
 """Two tastes among clients, fitted to their recent visits: the common one and an odd one. Ours, no paper's.
 
-Each client is of one of the two, so that all visits of a client are judged together: expectation-maximization for a
-mixture of two, over clients. Evidence is kept in whole units of 1 / UNIT nats: sums are exact, whatever their order.
-What comes of clicks has no part in the fit, so that it can judge what the fit found.
+Each client has one of the two, so that all visits of a client are judged together: expectation-maximization for a
+mixture of two, over clients. Evidence is kept in whole units of 1 / UNIT nats: sums are exact, in any order.
+Outcomes of clicks have no part in the fit, so that they can judge what it found.
 """
 
 import math
@@ -16,52 +16,52 @@ from ...core.compiling.jit import no_refcount
 from .client_table import USED, Clients
 from .recent_visits import HELD, OUTCOMES, RecentVisits, nth_oldest
 
-UNIT = 256  # of a nat
-NEVER = 1 << 15  # no score is as high
-PRIOR = 4.0  # looks that count for an item's rate among all clients in its rate in either taste
-LEAST = 0.002  # of a rate: no bit is proof
-CLIP = 4 * UNIT  # evidence of one visit at most: nobody is convicted by a single one
-FLOOR, CEILING = -8 * UNIT, 24 * UNIT  # of a score: whoever turns loses a good name in a few visits, or regains it
-SIDE = 8 * UNIT  # evidence of one client at most in `start_agreed`
-POWERS = 5  # its steps
-FIRST_SHARE = 0.05  # of odd clients, to begin with
-STEPS = 8  # of a fit at most
-STILL = 0.02  # a share that moves by less has settled
-RECHECKS = 3  # of what a fit finds for the first time
+UNIT = 256  # units in a nat
+NEVER = 1 << 15  # above any score
+PRIOR = 4.0  # an item's rate in either taste has a prior of so many looks at its rate among all clients
+LEAST = 0.002  # bounds rates away from 0 and 1, so that no bit is proof
+CLIP = 4 * UNIT  # most evidence of one visit: nobody is convicted by a single one
+FLOOR, CEILING = -8 * UNIT, 24 * UNIT  # of a score: a client that changes loses or regains its record in a few visits
+SIDE = 8 * UNIT  # most evidence of one client in `start_agreed`
+POWERS = 5  # power iterations in `start_agreed`
+FIRST_SHARE = 0.05  # initial share of odd clients
+STEPS = 8  # most steps of a fit
+STILL = 0.02  # a fit has converged once the share changes by less
+RECHECKS = 3  # of a first finding
 NEGLIGIBLE = -6 * UNIT  # chances below e^-6 count for nothing
-LEAST_SHARE = 0.01  # of odd clients, in the bar
+LEAST_SHARE = 0.01  # least share of odd clients in the bar
 FEWEST = 5  # clients surely odd: one has a taste of its own, several agree
 FEW, HEAVY = (
     32,
     8,
 )  # clients surely odd: if they are few, or have more than an eighth of the odd visits, each is judged by the others
-SURE_CLIENTS, SURE_VISITS = 0.05, 0.25  # shares of the odd ones that are surely odd; one of the two is enough
+SURE_CLIENTS, SURE_VISITS = 0.05, 0.25  # required shares of odd clients or visits surely odd; either suffices
 BAR, TURN, PROVEN, DOUBT = range(4)  # places of ClientMixture.rule
 EXPECTED, CAME = range(2)  # places of ClientMixture.outcomes
-BOTS_BUY = 0.1  # outcomes of a click by whoever is no person, as a share of those of a person's
-SPARED = round(-math.log(BOTS_BUY) * UNIT)  # evidence of an outcome for its client
-ANCHORS, ODD_PART = 20, 0.2  # outcomes from which on they are a beginning; what is odd of the others
-BLOCKS = 8  # of the remembered visits, by age: outcomes of new clicks may not be known yet
+BOTS_BUY = 0.1  # outcomes per click of a bot, as a share of a person's
+SPARED = round(-math.log(BOTS_BUY) * UNIT)  # evidence that an outcome gives in favour of its client
+ANCHORS, ODD_PART = 20, 0.2  # outcomes needed to start a fit from them; assumed odd share of all other visits
+BLOCKS = 8  # groups of the remembered visits, by age: outcomes of new clicks may not be known yet
 CLIENTS, VISITS, KNOWN = range(3)  # places of ClientMixture.share
-RECENT = 512  # visits that count as recent
+RECENT = 512  # number of visits that count as recent
 
 
 class ClientMixture(NamedTuple):
-    """Looks and clicks of all remembered visits, and of the odd ones; the evidence of a bit of an item. K items."""
+    """Looks and clicks of all remembered visits and of the odd ones, and the evidence of each bit. K items."""
 
     looks: Counts  # [K]
     clicks: Counts  # [K]
-    odd_looks: Floats  # [K] each visit with the chance that its client is odd
+    odd_looks: Floats  # [K] each visit weighted by the chance that its client is odd
     odd_clicks: Floats  # [K]
-    evidence: Counts  # [2 K] of a bit 0 and of a bit 1 of each item, for the odd taste
+    evidence: Counts  # [2 K] evidence of bit 0 and of bit 1 of each item for the odd taste
     share: Floats  # [3] odd ones among clients and among visits; how many clients
-    rule: Ints  # [4] the score from which on a client is refused, the way in which the next fit begins, whether
-    # outcomes prove that nobody with the odd taste is a person, what is taken off the evidence of each visit
-    outcomes: Floats  # [2] of the odd ones' clicks: what people's would have led to, and what came of them
+    rule: Ints  # [4] the score at which a client is refused; the start of the next fit; whether
+    # outcomes prove that nobody with the odd taste is a person; the doubt subtracted for each visit
+    outcomes: Floats  # [2] outcomes of the odd clients' clicks: expected of people, and counted
 
     @classmethod
     def create(cls, n_items: int) -> "ClientMixture":
-        """Nothing known."""
+        """No visits yet."""
         counts = np.zeros(n_items, np.int32), np.zeros(n_items, np.int32)
         odd = np.zeros(n_items), np.zeros(n_items)
         evidence, rule = np.zeros(2 * n_items, np.int32), np.array([NEVER, 0, 0, 0], np.int64)
@@ -102,13 +102,13 @@ def log_ratio(above, below):
 
 @no_refcount
 def pooled_rate(taste, k, mean):
-    """The rate of an item among all clients, drawn towards the `mean` by PRIOR looks."""
+    """The rate of an item among all clients, shrunk towards `mean` by PRIOR looks."""
     return (taste.clicks[k] + PRIOR * mean) / (taste.looks[k] + PRIOR)
 
 
 @no_refcount
 def mean_rate(taste):
-    """The mean over seen items of their rates, each drawn towards the rate of all looks."""
+    """The mean rate of the items seen, each shrunk towards the rate of all looks."""
     looks = clicks = 0
     for k in range(taste.looks.size):
         looks += taste.looks[k]
@@ -125,7 +125,7 @@ def mean_rate(taste):
 
 @no_refcount
 def start_flat(taste, mean):
-    """Evidence for an odd taste that knows no good and no bad items: all at the mean rate."""
+    """Evidence for an odd taste without good and bad items: all at the mean rate."""
     for k in range(taste.looks.size):
         rate = pooled_rate(taste, k, mean)
         taste.evidence[2 * k] = log_ratio(1.0 - mean, 1.0 - rate)
@@ -134,9 +134,9 @@ def start_flat(taste, mean):
 
 @no_refcount
 def weigh_item(taste, k, mean):
-    """Evidence of an item from the counts of both tastes; its rates are drawn towards that among all clients."""
+    """Evidence of an item from the counts of both tastes, with rates shrunk towards that among all clients."""
     prior = PRIOR * pooled_rate(taste, k, mean)
-    odd_looks = min(max(taste.odd_looks[k], 0.0), float(taste.looks[k]))  # sure clients count a little less than 1
+    odd_looks = min(max(taste.odd_looks[k], 0.0), float(taste.looks[k]))  # sure clients count slightly less than 1
     odd_clicks = min(max(taste.odd_clicks[k], 0.0), float(taste.clicks[k]))
     odd = (odd_clicks + prior) / (odd_looks + PRIOR)
     common = (taste.clicks[k] - odd_clicks + prior) / (taste.looks[k] - odd_looks + PRIOR)
@@ -153,7 +153,7 @@ def weigh_items(taste, mean):
 
 @no_refcount
 def reset_scores(clients, carried):
-    """Begin the scores of all clients with remembered visits anew, with what is carried or with nothing."""
+    """Reset the scores of all clients with remembered visits, to the carried evidence or to zero."""
     for place in range(clients.ends[USED]):
         if clients.held[place] > 0:
             clients.score[place] = clients.carried[place] if carried else 0
@@ -161,9 +161,9 @@ def reset_scores(clients, carried):
 
 @no_refcount
 def score_clients(taste, visits, clients, doubt, spared):
-    """Add up the evidence of the remembered visits for their clients, in order.
+    """Add up the evidence of the remembered visits for each client, in order.
 
-    Each counts `doubt` less, and `spared` less for each outcome.
+    Subtracts `doubt` for each visit, and `spared` for each outcome.
     """
     reset_scores(clients, True)
     for i in range(visits.tally[HELD]):
@@ -175,7 +175,7 @@ def score_clients(taste, visits, clients, doubt, spared):
 
 @no_refcount
 def chance_odd(score, odds):
-    """The chance that a client with this score is odd; `odds` are those before its visits, in units."""
+    """The chance that a client with this score is odd; `odds`: prior log odds, in units."""
     x = score + odds
     return 0.0 if x < NEGLIGIBLE else 1.0 / (1.0 + math.exp(-x / UNIT))
 
@@ -188,17 +188,17 @@ def odds_of(share):
 
 @no_refcount
 def prior_share(taste):
-    """The share of odd ones before anything is known of a client: of the clients or of the visits, the lesser.
+    """Prior share of odd ones: of the clients or of the visits, whichever is smaller.
 
-    Names cost nothing: with a fresh one for each visit, a few visits are most of the clients, and nobody would need
-    evidence to be taken for one of them.
+    Identities are free: with a fresh one for each visit, a few visits are most of the clients, and the share of
+    clients alone would convict without evidence.
     """
     return min(taste.share[CLIENTS], taste.share[VISITS])
 
 
 @no_refcount
 def clear_odd(taste):
-    """Count no visit for the odd taste."""
+    """Reset the counts of the odd taste."""
     for k in range(taste.looks.size):
         taste.odd_looks[k] = 0.0
         taste.odd_clicks[k] = 0.0
@@ -216,10 +216,10 @@ def count_odd(taste, visits, at, weight):
 
 @no_refcount
 def assign(taste, visits, clients):
-    """Count each visit for the odd taste with the chance that its client is odd; returns how the share moved."""
+    """Count each visit for the odd taste, weighted by the chance that its client is odd; returns new share / old."""
     before = prior_share(taste)
     odds = odds_of(before)
-    total = 0.5  # half a client of either taste is always there
+    total = 0.5  # prior: half a client of either taste
     n_clients = 0
     for place in range(clients.ends[USED]):
         if clients.held[place] > 0:
@@ -236,12 +236,12 @@ def assign(taste, visits, clients):
     taste.share[CLIENTS] = total / (n_clients + 1.0)
     taste.share[VISITS] = part / max(visits.tally[HELD], 1)
     taste.share[KNOWN] = n_clients
-    return prior_share(taste) / before if before > 0.0 else 1.0  # from nothing it does not move
+    return prior_share(taste) / before if before > 0.0 else 1.0  # a share of 0 does not move
 
 
 @no_refcount
 def exchange(taste):
-    """Let the odd taste be the common one, and the other way round."""
+    """Swap the odd taste and the common one."""
     for k in range(taste.looks.size):
         taste.odd_looks[k] = taste.looks[k] - taste.odd_looks[k]
         taste.odd_clicks[k] = taste.clicks[k] - taste.odd_clicks[k]
@@ -251,9 +251,9 @@ def exchange(taste):
 
 @no_refcount
 def rare(taste, visits, most):
-    """Whether so few visits are of the odd taste that it is no honest one: less than `most`, by two standard errors.
+    """Whether the odd taste has too few visits to be honest: less than `most`, by two standard errors.
 
-    Visits alone decide: names are free, so that shares of clients are whatever an attacker wants them to be.
+    Visits alone decide: identities are free, so an attacker can choose any share of clients.
     """
     share = taste.share[VISITS]
     return share + 2.0 * math.sqrt(share * (1.0 - share) / max(visits.tally[HELD], 1)) < most
@@ -273,10 +273,10 @@ def refused_lately(taste, visits, clients):
 
 @no_refcount
 def start_agreed(taste, visits, clients, mean):
-    """Evidence for what some clients do again and again and others do not: POWERS steps of a power iteration.
+    """Evidence for what some clients do repeatedly and others do not: POWERS steps of a power iteration.
 
-    A visit counts by the evidence of the *other* visits of its client, so that chance has no part in it, and a client
-    by no more than SIDE, so that no heavy one decides alone.
+    A visit counts by the evidence of the *other* visits of its client, so that its own noise does not count, and a
+    client by no more than SIDE, so that no heavy one decides alone.
     """
     for _ in range(POWERS):
         reset_scores(clients, False)
@@ -291,7 +291,7 @@ def start_agreed(taste, visits, clients, mean):
             rate = pooled_rate(taste, k, mean)
             agreed = taste.odd_clicks[k] - rate * taste.odd_looks[k]
             square += agreed**2 * rate * (1.0 - rate) * taste.looks[k]
-        scale = UNIT / math.sqrt(square / max(visits.tally[HELD], 1) + 1e-9)  # a visit is worth one nat or so
+        scale = UNIT / math.sqrt(square / max(visits.tally[HELD], 1) + 1e-9)  # scales a visit to about one nat
         for k in range(taste.looks.size):
             rate = pooled_rate(taste, k, mean)
             agreed = taste.odd_clicks[k] - rate * taste.odd_looks[k]
@@ -301,17 +301,17 @@ def start_agreed(taste, visits, clients, mean):
 
 @no_refcount
 def turn_round(taste):
-    """Evidence for the opposite: agreement has no sign."""
+    """Negate the evidence: agreement has no sign."""
     for bit in range(taste.evidence.size):
         taste.evidence[bit] = -taste.evidence[bit]
 
 
 @no_refcount
 def start_anchored(taste, visits, clients, mean):
-    """Evidence for what those of whose clicks nothing came do, and those who bought do not.
+    """Evidence for what clients without outcomes do and clients with outcomes do not.
 
-    Who bought is a person. The visits of all others are a mixture, ODD_PART of it odd: from what they did, so much is
-    taken of what the people did that this part is left.
+    A client with an outcome is a person. The visits of the others are a mixture, a share ODD_PART of it odd:
+    subtracting the persons' behaviour from it, down to this share, leaves the odd behaviour.
     """
     reset_scores(clients, False)
     for at in range(visits.tally[HELD]):
@@ -329,7 +329,7 @@ def start_anchored(taste, visits, clients, mean):
 
 @no_refcount
 def settle(taste, visits, clients, mean):
-    """Fit the two tastes, beginning with the evidence at hand; the one with fewer visits is the odd one."""
+    """Fit the two tastes, starting from the current evidence; the one with fewer visits is the odd one."""
     for _ in range(STEPS):
         score_clients(taste, visits, clients, 0, 0)
         moved = assign(taste, visits, clients)
@@ -343,15 +343,15 @@ def settle(taste, visits, clients, mean):
 
 @no_refcount
 def bar_of(taste, certainty):
-    """The score from which on a client is surely odd."""
+    """The score at which a client is surely odd."""
     return certainty - odds_of(max(prior_share(taste), LEAST_SHARE))
 
 
 @no_refcount
 def focus(taste, visits, clients, mean, certainty, doubt):
-    """Fit again, beginning with those clients alone who surely have the odd taste.
+    """Fit again, starting from the clients alone who surely have the odd taste.
 
-    Bots beside an honest minority may first be found as one group with it, which is too large to be fraud.
+    A first fit may put bots and an honest minority into one group, which is too large to be fraud.
     """
     score_clients(taste, visits, clients, doubt, 0)
     bar = bar_of(taste, certainty)
@@ -370,9 +370,9 @@ def focus(taste, visits, clients, mean, certainty, doubt):
 
 @no_refcount
 def move_client(taste, visits, place, sign, mean):
-    """Count the remembered visits of a client for the odd taste (sign 1), or take them away (-1).
+    """Count the remembered visits of a client for the odd taste (sign 1), or subtract them (-1).
 
-    Only items that it has seen are weighed again: a board may have a million others.
+    Updates only items that it has seen: a board may have a million others.
     """
     for at in range(visits.tally[HELD]):
         if visits.place[at] == place:
@@ -396,7 +396,7 @@ def score_of_client(taste, visits, clients, place, doubt):
 
 @no_refcount
 def count_sure(visits, clients, bar):
-    """How many clients are surely odd, and how many remembered visits they have."""
+    """The number of clients surely odd, and of their remembered visits."""
     sure = visited = 0
     for place in range(clients.ends[USED]):
         if clients.held[place] > 0 and clients.score[place] >= bar:
@@ -407,10 +407,10 @@ def count_sure(visits, clients, bar):
 
 @no_refcount
 def judge_by_others(taste, visits, clients, mean, bar, doubt):
-    """Score those who are surely odd again, each by an odd taste without its own visits.
+    """Score the clients who are surely odd again, each by an odd taste without its own visits.
 
-    A client's own visits bend the odd taste towards what it did. Among hundreds that is little; among a few, or for
-    one who comes often, it alone can make a person with a taste of their own look like one of several who agree.
+    A client's own visits pull the odd taste towards themselves. Among hundreds of clients the effect is small. Among
+    a few, or for a heavy client, it can make a person with a taste of their own look like one of several who agree.
     """
     sure, _ = count_sure(visits, clients, bar)
     odd = taste.share[VISITS] * visits.tally[HELD]
@@ -425,11 +425,11 @@ def judge_by_others(taste, visits, clients, mean, bar, doubt):
 
 @no_refcount
 def evidence_of_outcomes(taste, visits, clients):
-    """By how much, in units, what came of the odd ones' clicks says that they are no people; below 0: that they are.
+    """Evidence, in units, from the outcomes of odd clients' clicks that they are bots; below 0: that they are people.
 
-    Of a person's clicks as many lead to something as of all other clicks of the same age, of a bot's BOTS_BUY of
-    that: a quotient of two Poisson probabilities. Scores are those of clicks alone: were outcomes in them, whoever
-    has none would seem odd, and nothing come of what odd clients click, for no other reason than that.
+    The log ratio of two Poisson probabilities: a person's clicks lead to outcomes as often as all other clicks of the
+    same age, a bot's BOTS_BUY times as often. Uses scores from clicks alone: with outcomes in the scores, clients
+    without outcomes would seem odd, and odd clients would lack outcomes for that reason alone.
     """
     odds = odds_of(prior_share(taste))
     held = visits.tally[HELD]
@@ -455,10 +455,10 @@ def evidence_of_outcomes(taste, visits, clients):
 
 @no_refcount
 def convict(taste, visits, clients, mean, most, certainty, doubt):
-    """Score all clients and set the bar; whether the odd taste is rare and enough clients surely have it.
+    """Score all clients and set the bar; return whether the odd taste is rare and enough clients surely have it.
 
-    Where outcomes prove that they are no people, a client is refused as soon as it is more likely odd than not. Where
-    they prove that they are, nobody is. A proof lasts until there is one of the opposite, or the taste is lost.
+    If outcomes prove them bots, a client is refused as soon as it is more likely odd than not. If outcomes prove them
+    people, nobody is refused. A proof lasts until the opposite is proven, or the taste is lost.
     """
     against = 0.0
     if visits.tally[OUTCOMES] > 0:
@@ -483,7 +483,7 @@ def convict(taste, visits, clients, mean, most, certainty, doubt):
 
 
 def odd_ones(taste: ClientMixture, visits: RecentVisits, clients: Clients) -> Iterator[tuple[Any, ...]]:
-    """Clients above the bar, by the fields of `views.Suspect`."""
+    """Clients above the bar, as fields of `views.Suspect`."""
     bar = int(taste.rule[BAR])
     chosen = clients.score[visits.place[: visits.tally[HELD]]] >= bar
     for place, since, clicks, segments in zip(*visits.by_client(chosen), strict=True):
@@ -495,9 +495,9 @@ def odd_ones(taste: ClientMixture, visits: RecentVisits, clients: Clients) -> It
 def fit(taste, visits, clients, most, certainty, doubt):
     """Fit the two tastes, score all clients, and set the bar. O(remembered visits) a step.
 
-    An odd taste is followed as long as it is there. Else each fit begins anew, in one of three ways in turn, the
-    flat one twice as often, and with those who bought in its place where outcomes are known; what it finds must last
-    when the fit goes on.
+    An odd taste, once found, is followed while it lasts. Otherwise each fit starts afresh, in one of three ways in
+    turn, the flat one twice as often; if enough outcomes are known, the anchored start replaces the flat one. A new
+    finding counts only if it survives further steps of the fit.
     """
     mean = mean_rate(taste)
     if taste.rule[BAR] < NEVER:

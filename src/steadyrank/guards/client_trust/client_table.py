@@ -1,4 +1,4 @@
-"""Clients remembered by number, the least recently seen leaving first; 32 bytes each."""
+"""A table of clients by number, evicted by least recent use; 32 bytes each."""
 
 from typing import Any, NamedTuple
 
@@ -8,28 +8,28 @@ from ...core.arrays import Counts, Ints, Small
 from ...core.compiling.jit import no_refcount
 
 NOBODY = -1
-NEWEST, OLDEST, USED = range(3)  # places of Clients.ends
+NEWEST, OLDEST, USED = range(3)  # indices of Clients.ends
 
 
 class Clients(NamedTuple):
-    """A table of at most C clients: found by a hash with chains, kept in the order in which they were last seen.
+    """A table of at most C clients: a hash table with chaining, and a linked list in order of last use.
 
     `score` and `carried` are in units of 1 / UNIT nats (`client_mixture`).
     """
 
-    number: Ints  # [C] who stands here
-    head: Counts  # [C] the first place of each chain; NOBODY: none
-    after: Counts  # [C] the next place of the same chain
-    newer: Counts  # [C] who was seen next after this one
-    older: Counts  # [C]
+    number: Ints  # [C] client in this entry
+    head: Counts  # [C] first entry of each chain; NOBODY: none
+    after: Counts  # [C] next entry of the same chain
+    newer: Counts  # [C] entry seen next after this one
+    older: Counts  # [C] entry seen last before this one
     held: Counts  # [C] remembered visits
     score: Small  # [C] evidence against the client
-    carried: Small  # [C] the part of it from visits no longer remembered
-    ends: Ints  # [3] newest and oldest place, places in use
+    carried: Small  # [C] part of the score from visits no longer remembered
+    ends: Ints  # [3] newest and oldest entry, entries in use
 
     @classmethod
     def create(cls, size: int) -> "Clients":
-        """Nobody yet, room for `size`."""
+        """Empty, with room for `size` clients."""
 
         def nobody() -> Counts:
             return np.full(size, NOBODY, np.int32)
@@ -39,7 +39,7 @@ class Clients(NamedTuple):
         return cls(np.full(size, NOBODY, np.int64), *links, *counts, np.array([NOBODY, NOBODY, 0], np.int64))
 
     def enlarged(self, size: int) -> "Clients":
-        """These clients with room for `size`, at least as much as there is; chains begin anew. O(size)."""
+        """A copy with room for `size` clients, at least as many as now; chains are rebuilt. O(size)."""
         more = Clients.create(size)
         arrays: list[tuple[str, Any, Any]] = list(zip(self._fields, self, more, strict=True))
         for name, old, new in arrays:
@@ -54,7 +54,7 @@ class Clients(NamedTuple):
         return more
 
     def visits_of(self, number: int) -> int:
-        """How many visits of a client are remembered: as `place_of_client` finds it, for Python to call. O(1)."""
+        """How many visits of a client are remembered; like `place_of_client`, but callable from Python. O(1)."""
         place = self.head[mixed(number) % self.head.size]
         while place != NOBODY and self.number[place] != number:
             place = self.after[place]
@@ -62,7 +62,7 @@ class Clients(NamedTuple):
 
 
 def mixed(number: Any) -> Any:
-    """A client's number well mixed, at least 0; no product leaves 63 bits, so it is the same interpreted."""
+    """Hash of a client's number, at least 0; no product exceeds 63 bits, so interpreted code gives the same value."""
     return (((number >> 31) ^ number) & 0x7FFFFFFF) * 0x9E3779B1 >> 16
 
 
@@ -71,13 +71,13 @@ spread = no_refcount(mixed)
 
 @no_refcount
 def chain_of(clients, number):
-    """Where the chain of a client begins."""
+    """The chain of a client."""
     return spread(number) % clients.head.size
 
 
 @no_refcount
 def place_of_client(clients, number):
-    """The place of a client; NOBODY if it is not remembered."""
+    """Index of a client's entry; NOBODY if it is not in the table."""
     place = clients.head[chain_of(clients, number)]
     while place != NOBODY and clients.number[place] != number:
         place = clients.after[place]
@@ -86,7 +86,7 @@ def place_of_client(clients, number):
 
 @no_refcount
 def unlink(clients, place):
-    """Take a place out of the order of last sight."""
+    """Remove an entry from the list in order of last use."""
     newer, older = clients.newer[place], clients.older[place]
     if newer == NOBODY:
         clients.ends[NEWEST] = older
@@ -100,7 +100,7 @@ def unlink(clients, place):
 
 @no_refcount
 def vacate(clients):
-    """Forget the client seen least recently; returns its place."""
+    """Evict the least recently seen client; returns the index of its entry."""
     place = clients.ends[OLDEST]
     unlink(clients, place)
     chain = chain_of(clients, clients.number[place])
@@ -116,7 +116,7 @@ def vacate(clients):
 
 @no_refcount
 def welcome(clients, number):
-    """The place of a client who comes now, a new one if it is not remembered; it is the newest afterwards. O(1)."""
+    """Index of the entry of a client who comes now, added if it is new; it is the newest afterwards. O(1)."""
     place = place_of_client(clients, number)
     if place != NOBODY:
         unlink(clients, place)

@@ -1,4 +1,4 @@
-"""Whose visits fit together and against those of all others: they are refused, and taken back."""
+"""Refuse and retract visits of clients who share a rare taste."""
 
 from itertools import starmap
 from typing import NamedTuple
@@ -42,34 +42,34 @@ from .recent_visits import (
     write_visit,
 )
 
-# places of ClientTrust.tally; FOUND: fits in a row that have found somebody, or, below 0, nobody
+# places of ClientTrust.tally; FOUND: consecutive fits that found somebody; below 0: that found nobody
 REFUSED, RETRACTED, LATELY, DOWN, STOOD_DOWN, FOUND = range(6)
 ALL_REFUSED = RECENT << 20  # LATELY if every visit was refused
-FIRST_FIT = 200  # visits: a few of several clients
-FITS = 8  # while the memory turns over once: a fit costs as much as this part of it
-STARTS = 4  # fits that begin in each way once: if none of them finds anybody, nobody is there
+FIRST_FIT = 200  # visits: a few of each of several clients
+FITS = 8  # in the time in which all remembered visits are replaced: a fit costs as much as that share of it
+STARTS = 4  # fits that try each start once: if none finds anybody, nobody is there
 
 
 class ClientTrust(NamedTuple):
-    """Refuses clients who share a taste that few others have, and takes their visits back (ours: docs/guards.md).
+    """Refuses clients who share a taste that few others have, and retracts their visits (ours: docs/guards.md).
 
-    Two tastes are fitted to the remembered visits, each client having one of them. The one with fewer visits is fraud
-    if it is rare and several clients surely have it. Visits without a sender pass. Lists that nobody answered
-    show nothing of a taste: they are not remembered, and pass unless their client is refused. A guard that refuses
-    many of the recent visits is more likely to be wrong than right: it stands down until that is over.
+    Two tastes are fitted to the remembered visits, each client having one of them. The taste with fewer visits is
+    fraud if it is rare and several clients surely have it. Anonymous visits are admitted. Unanswered lists show
+    nothing of a taste: they are not remembered, and admitted unless their client is refused. A guard that refuses
+    many of the recent visits is more likely wrong than right: it stands down until that is over.
 
-    `most`: a taste with at least this share of the visits is an honest one. `certainty`: log
-    odds, in nats, from which on a client is refused. `doubt`: nats taken off the evidence of each visit: room
+    `most`: a taste with at least this share of the visits is honest. `certainty`: log
+    odds, in nats, at which a client is refused. `doubt`: nats subtracted from the evidence of each visit, as a margin
     for honest clients with tastes of their own. `stand_down`: the share of the RECENT latest visits above which the
-    guard refuses nobody. `remembered`: visits, 51 bytes and 12 a place of the list each.
-    `known`: clients, 32 bytes each, the least recently seen leaving first; at least as many as visits are remembered.
-    A visit costs O(examined), and a part of the fit, which is O(remembered) each time an eighth of it is new.
+    guard refuses nobody. `remembered`: visits kept, each 51 bytes plus 12 per place of the list.
+    `known`: clients kept, 32 bytes each, evicted by least recent use; at least as many as visits are remembered.
+    A visit costs O(examined), plus its part of the fit: O(remembered) each time an eighth of the visits is new.
     """
 
     clients: Clients
     visits: RecentVisits
     taste: ClientMixture
-    tally: Ints  # [6] visits refused, taken back, refused lately; when and how often it stood down; FOUND
+    tally: Ints  # [6] visits refused, retracted, refused lately; when and how often it stood down; FOUND
     most: float
     certainty: int  # units
     doubt: int  # units
@@ -133,7 +133,7 @@ class ClientTrust(NamedTuple):
             self.tally[FOUND] = max(self.tally[FOUND], 0) + 1 if refuses else min(self.tally[FOUND], 0) - 1
             if (refuses and lately <= self.stand_down) or self.tally[FOUND] <= -STARTS:
                 self.tally[DOWN] = 0
-            if self.tally[FOUND] > 1:  # one fit is enough to refuse; what is taken back is lost, and waits for two
+            if self.tally[FOUND] > 1:  # one fit is enough to refuse; retracting cannot be undone, so it takes two
                 visits.tally[CURSOR] = 0
         admitted = clients.score[place] < taste.rule[BAR]
         self.tally[LATELY] += (0 if admitted else ALL_REFUSED // RECENT) - self.tally[LATELY] // RECENT
@@ -177,7 +177,7 @@ class ClientTrust(NamedTuple):
         self.clients.score[place] = bounded(self.clients.score[place] - sign * SPARED)
 
     def grown(self) -> "ClientTrust":
-        """This guard with room for one visit more, as far as its settings go: itself, or with twice the room."""
+        """This guard with room for at least one more visit, up to its settings: itself, or a copy twice as large."""
         clients, visits = self.clients, self.visits
         if visits.tally[HELD] == visits.round.size < self.remembered:
             visits = visits.enlarged(min(2 * visits.round.size, self.remembered))
@@ -187,11 +187,11 @@ class ClientTrust(NamedTuple):
         return self if same else self._replace(visits=visits, clients=clients)
 
     def disown(self, t: int, ranking: Ints, clicks: Bools) -> None:
-        """The learner does not know this visit, whatever was said of it: it is not to be taken back."""
+        """Mark this visit as unknown to the learner, so that it is never retracted."""
         self.visits.disown(t, ranking, clicks)
 
     def view(self) -> GuardView:
-        """What was refused and taken back, and the clients who are not heard now, with what they had: a copy."""
+        """A copy of what was refused and retracted, and of the clients who are refused now, with their evidence."""
         suspects = tuple(starmap(Suspect, odd_ones(self.taste, self.visits, self.clients)))
         share = float(self.taste.share[VISITS]) if self.taste.rule[BAR] < NEVER else 0.0
         refused, retracted, _, since, times, _ = self.tally.tolist()

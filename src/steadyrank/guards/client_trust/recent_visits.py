@@ -1,4 +1,4 @@
-"""A ring of the most recent visits, so that they can be judged again and taken back."""
+"""A ring buffer of the most recent visits, so that they can be judged again and retracted."""
 
 from typing import Any, NamedTuple
 
@@ -10,25 +10,25 @@ from ...core.segments import MOST_SEGMENTS, REST, SEGMENT
 from .client_table import NOBODY
 
 NEXT, HELD, SINCE, CURSOR, OUTCOMES = range(5)  # places of RecentVisits.tally
-DONE = -1  # of the cursor: nothing to look for
+DONE = -1  # cursor: nothing to look for
 
 
 class RecentVisits(NamedTuple):
-    """The N most recent visits: what was shown, what was clicked, by whom, and whether the learner knows it."""
+    """The N most recent visits: what was shown, what was clicked, by whom, and whether the learner has learnt it."""
 
-    bits: Counts  # [N, length] 2 item, and 1 more where it was clicked
-    size: Small  # [N] of the list
+    bits: Counts  # [N, length] 2 item, plus 1 if it was clicked
+    size: Small  # [N] list length
     examined: Small  # [N]
-    outcomes: Small  # [N] clicks of which something came
+    outcomes: Small  # [N] clicks that led to an outcome
     note: Floats  # [N, places of a note]
     learnt: Bools  # [N]
-    place: Counts  # [N] of the client in its table
+    place: Counts  # [N] the client's index in its table
     round: Ints  # [N]
-    tally: Ints  # [5] place of the next one, how many are held, how many came since the last fit, cursor, outcomes
+    tally: Ints  # [5] index of the next one, how many are held, how many since the last fit, cursor, outcomes
 
     @classmethod
     def create(cls, n: int, length: int, note: int) -> "RecentVisits":
-        """Room for n visits with lists of at most `length` items and notes of `note` places."""
+        """Empty, with room for n visits, lists of at most `length` items and notes of `note` numbers."""
         return cls(
             np.zeros((n, length), np.int32),
             np.zeros(n, np.int16),
@@ -42,7 +42,7 @@ class RecentVisits(NamedTuple):
         )
 
     def enlarged(self, n: int) -> "RecentVisits":
-        """These visits, of which none has left yet, with room for n, at least as many as there are. O(n)."""
+        """A copy with room for n visits, not fewer than now; only before any visit was overwritten. O(n)."""
         held, (_, length), note = int(self.tally[HELD]), self.bits.shape, self.note.shape[1]
         more = RecentVisits.create(n, length, note)
         arrays: list[tuple[Any, Any]] = list(zip(self[:-1], more[:-1], strict=True))
@@ -53,9 +53,9 @@ class RecentVisits(NamedTuple):
         return more
 
     def disown(self, t: int, ranking: Ints, clicks: Bools) -> None:
-        """The learner does not know the newest visit of round t with this list and these clicks.
+        """Mark the newest visit of round t with this list and these clicks as unknown to the learner.
 
-        O(1) for the latest visit of all, O(remembered) for others.
+        O(1) for the latest visit, O(remembered) for others.
         """
         n, latest = int(self.tally[HELD]), int(self.tally[NEXT]) - 1
         if n and self.round[latest] == t and self.learnt[latest] and self._is(latest, ranking, clicks):
@@ -71,9 +71,9 @@ class RecentVisits(NamedTuple):
         return np.array_equal(self.bits[at, : self.size[at]], 2 * ranking + clicks)
 
     def by_client(self, chosen: Bools) -> tuple[Counts, Ints, Ints, Ints]:
-        """Of the clients of chosen visits: place, the first round not learnt from (0: all are), clicks, segments.
+        """For each client of the chosen visits: table index, first round not learnt from (0: none), clicks, segments.
 
-        The last are visits by the segment that notes name, 0 for none: a row a client.
+        The last is a row of visit counts per client, by the segment that notes name, 0 for none.
         """
         at, never = np.flatnonzero(chosen), np.iinfo(np.int64).max
         places, whose = np.unique(self.place[at], return_inverse=True)
@@ -90,7 +90,7 @@ class RecentVisits(NamedTuple):
 
 @no_refcount
 def nth_oldest(visits, i):
-    """Where the visit is that came i visits after the oldest one."""
+    """Index of the visit that came i visits after the oldest one."""
     n = visits.round.size
     at = visits.tally[NEXT] + i if visits.tally[HELD] == n else i
     return at - n if at >= n else at
@@ -98,7 +98,7 @@ def nth_oldest(visits, i):
 
 @no_refcount
 def read_visit(visits, at, ranking, note, clicks):
-    """Write a remembered visit into what it was once told by."""
+    """Write a remembered visit into the arrays that it was once reported in."""
     for p in range(visits.size[at]):
         ranking[p] = visits.bits[at, p] >> 1
         clicks[p] = visits.bits[at, p] & 1 == 1
@@ -108,7 +108,7 @@ def read_visit(visits, at, ranking, note, clicks):
 
 @no_refcount
 def write_visit(visits, place, t, ranking, note, clicks, examined):
-    """Remember a visit in place of the oldest one; returns where. Not learnt yet."""
+    """Overwrite the oldest visit with this one, not learnt yet; returns its index."""
     at = visits.tally[NEXT]
     for p in range(ranking.size):
         visits.bits[at, p] = 2 * ranking[p] + clicks[p]
@@ -129,14 +129,14 @@ def write_visit(visits, place, t, ranking, note, clicks, examined):
 
 @no_refcount
 def count_outcome(visits, at, sign):
-    """Something came of a click of this visit (sign 1), or did not (-1)."""
+    """Count an outcome of a click of this visit (sign 1), or take one back (-1)."""
     visits.outcomes[at] += sign
     visits.tally[OUTCOMES] += sign
 
 
 @no_refcount
 def clicked_in(visits, t, item):
-    """Where the newest visit of round t is in which this item was clicked; NOBODY if none is remembered.
+    """Index of the newest visit of round t with a click on this item; NOBODY if none is remembered.
 
     O(1) for the latest, O(how many came since) for others.
     """

@@ -11,7 +11,7 @@ from ..core.contract import Problem
 from ..core.kernels import kl_lower, kl_upper, largest, top
 from ..core.settings import known_horizon
 
-ANY = -2  # stands for "whatever is left" where a batch is asked for
+ANY = -2  # in place of a batch: all items left
 
 
 @kernel
@@ -22,7 +22,7 @@ def stage_length(stage, log_t):
 
 @kernel
 def finish(batch, looks, clicks, first, size, stage, b, log_t):
-    """End a stage of batch b: split it, or drop the items surely below its last place and go on."""
+    """End a stage of batch b: split it, or drop the items surely below its last place and continue."""
     k = batch.size
     level = log_t + 3.0 * max(math.log(log_t), 0.0)
     low, high = np.full(k, -np.inf), np.full(k, -np.inf)
@@ -36,7 +36,7 @@ def finish(batch, looks, clicks, first, size, stage, b, log_t):
     order = np.empty(members, np.int64)
     largest(low, order)
     cut, after = 0, -np.inf
-    for p in range(members - 1, 0, -1):  # `after` is the highest bound behind place p
+    for p in range(members - 1, 0, -1):  # `after`: the highest bound behind place p
         after = max(after, high[order[p]])
         if cut == 0 and p < size[b] and low[order[p - 1]] > after:
             cut = p
@@ -58,7 +58,7 @@ def finish(batch, looks, clicks, first, size, stage, b, log_t):
 
 @kernel
 def fill(batch, looks, b, want, left, ranking, filled, rng):
-    """Place up to `want` of batch b's least seen items in random order from place `filled` on; returns the new one.
+    """Place up to `want` least seen items of batch b in random order from place `filled`; returns the new `filled`.
 
     `left` marks the items that may still be placed.
     """
@@ -95,7 +95,7 @@ def count_least(batch, looks, clicks, n_batches, ranking, bits):
 
 @kernel
 def complete(batch, looks, b, views):
-    """Whether every item of batch b has that many views."""
+    """Whether every item of batch b has at least `views` views."""
     for k in range(batch.size):
         if batch[k] == b and looks[k] < views:
             return False
@@ -105,12 +105,12 @@ def complete(batch, looks, b, views):
 class BatchRank(NamedTuple):
     """Explores batches uniformly and splits or thins them at the end of each stage (Zoghi et al. 2017, Algorithm 1).
 
-    From memory of the paper; the skeleton agrees with public code of its predecessor. Uses clicks, not what was
-    examined. No defence: a split or a dropped item is never taken back. At 500 items, lists of 10 and 40,000
+    Written from memory of the paper; the structure agrees with public code of its predecessor. Uses clicks, not what
+    was examined. No defence: a split or a dropped item is final. With 500 items, lists of 10 and 40,000
     rounds each item has 170 views in stage 0, which ends after 8,500 rounds; stage 1 would take 34,000.
     """
 
-    batch: Ints  # [K] which batch an item is in, -1 when dropped
+    batch: Ints  # [K] the item's batch, -1 if dropped
     looks: Ints  # [K] views in the batch's stage
     clicks: Ints  # [K]
     first: Ints  # [length] a batch's first position

@@ -1,4 +1,4 @@
-"""BubbleRank: a list that is given, improved by exchanging neighbours."""
+"""BubbleRank: improves a given list by exchanging neighbours."""
 
 import math
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ SIZE = 0  # place of `listed`
 
 @no_refcount
 def surely_better(wins, i, j, log_term):
-    """Whether s > 2 sqrt(n log(1 / delta)): s is how much more often i alone was clicked than j alone, n both."""
+    """Whether s > 2 sqrt(n log(1 / delta)); s: clicks on i alone less clicks on j alone, n: their sum."""
     s, n = wins[i, j] - wins[j, i], wins[i, j] + wins[j, i]
     return s > 0 and s * s > 4.0 * n * log_term
 
 
 @no_refcount
 def exchange(base, size, wins, log_term):
-    """Go down the base list once and exchange neighbours of which the lower is surely better."""
+    """Pass down the base list once and exchange neighbours of which the lower is surely better."""
     for p in range(size - 1):
         if surely_better(wins, base[p + 1], base[p], log_term):
             base[p], base[p + 1] = base[p + 1], base[p]
@@ -32,7 +32,7 @@ def exchange(base, size, wins, log_term):
 
 @kernel
 def start_list(base, size, allowed, ranking, rng):
-    """Write the allowed items of the base list into `ranking` in their order, and behind them others by chance."""
+    """Write the allowed items of the base list into `ranking` in its order, followed by other items at random."""
     index = np.empty(allowed.size)
     for k in range(allowed.size):
         index[k] = -allowed.size if allowed[k] else -np.inf
@@ -43,7 +43,7 @@ def start_list(base, size, allowed, ranking, rng):
 
 
 def base_list(base: Any, n_items: int) -> Ints:
-    """The items of a base list, best first: `number`, a sequence of items, or text such as `3+0+2`; None: empty."""
+    """Parse a base list, best first: `number`, a sequence of items, or text such as `3+0+2`; None: empty."""
     if base is None:
         return np.empty(0, np.int64)
     if base == "number":
@@ -58,31 +58,31 @@ def base_list(base: Any, n_items: int) -> Ints:
 
 
 class BubbleRank(NamedTuple):
-    """Exchanges neighbours of a base list for good once the lower one is surely the better.
+    """Exchanges neighbours of a base list for good once the lower one is surely better.
 
     Li, Kveton, Lattimore, Markov, de Rijke, Szepesvari, Zoghi 2019, Algorithm 1. In even rounds places 1 and 2, 3 and
     4, ... stand in random order, in odd rounds 2 and 3, 4 and 5, ..., except where the upper item is surely better.
     If one of two such neighbours was clicked and the other was not, it wins. An item is surely better than its
     neighbour if s > 2 sqrt(n log(1 / delta)), s its wins less its losses against it, n their sum. Every list is the
-    base list up to exchanged neighbours: that makes it safe. Statistic, threshold and order of the steps agree with
+    base list up to exchanged neighbours, which makes it safe. Statistic, threshold and order of the steps agree with
     third-party code; delta = T^-4 is from memory. Stated bound, from memory: with V pairs of the base list in the
-    wrong order, d (d + V) log T / gap, times the ratio of the highest to the lowest attention. No defence: it takes
-    as many clicks to undo a false exchange as to cause it.
+    wrong order, d (d + V) log T / gap, times the ratio of the highest to the lowest attention. No defence: undoing a
+    false exchange takes as many clicks as causing it.
 
-    It re-ranks; it does not select: the third-party code refuses more items than places. Here the first d items of
-    the base list are shown and ordered, and no other item is shown while these are allowed. Cascade users get the
-    same value from any order of a list, so there its regret per round never changes; it is for users who look less at
+    It re-ranks and does not select: the third-party code refuses more items than places. Here it shows and orders the
+    first d items of the base list, and other items only if some of these are not allowed. Cascade users value every
+    order of a list equally, so with them its regret per round never changes; it is for users who look less at
     lower places.
 
-    Settings: `base`, the items from the best on, as `[3, 0, 2]`, on the command line `3+0+2`, or `number` for item
-    order, which tells in many data sets which items are best. By default the base list is unknown: the first list,
-    drawn by chance, becomes the base list with its answer. Items shown later because others were not allowed are
-    added at its end. `delta`, chance of a false exchange, T^-4. Cost: O(K) a round, 4 bytes a pair.
+    Settings: `base`, the items from best to worst, as `[3, 0, 2]`, on the command line `3+0+2`, or `number` for item
+    order, which in many data sets says which items are best. By default the base list is unknown: the first list is
+    drawn at random and becomes the base list once it is answered. Items shown later because others were not allowed
+    are appended. `delta`, chance of a false exchange, T^-4. Cost: O(K) a round, 4 bytes a pair.
     """
 
     wins: Counts  # [K, K] how often row was clicked and its neighbour, column, was not
     base: Ints  # [K] items of the base list, best first
-    listed: Ints  # [1] how many
+    listed: Ints  # [1] how many are listed
     log_term: float  # log(1 / delta)
 
     live = False

@@ -1,4 +1,4 @@
-"""C3-UCB: optimism in a linear model, as wide as theory asks."""
+"""C3-UCB: optimism in a linear model, with the confidence width of its theory."""
 
 import math
 from typing import NamedTuple
@@ -16,7 +16,7 @@ class C3UCB(NamedTuple):
 
     Li, Wang, Zhang, Chen 2016, Algorithm 1: V = lam I + sum g_p^2 z z', theta = V^-1 sum g_p^2 z y, and beta =
     sqrt(log(det V / (lam^F delta^2))) + sqrt(lam) with delta = 1 / sqrt(T). Place p has the discount g_p =
-    `discount`^(p - 1) and `lam` is by default sum_p g_p^2, the least that its theorem allows. `alpha` as in
+    `discount`^(p - 1); `lam` is by default sum_p g_p^2, the least that its theorem allows. `alpha` as in
     `CascadeLinUCB`.
     """
 

@@ -1,7 +1,7 @@
-"""CascadeCBARBAR: epochs of random exploration whose estimates are thrown away.
+"""CascadeCBARBAR: epochs of random exploration; each starts from the estimates of the one before alone.
 
-How long epochs last, what is played in them and what is learnt at their end: appendix C of the paper, with its
-unclear places resolved as docs/algorithms.md says."""
+The length of epochs, what is played in them and what is learnt at their end follow appendix C of the paper;
+docs/algorithms.md says how its unclear passages are resolved."""
 
 import math
 from collections.abc import Callable
@@ -17,8 +17,8 @@ from ..core.kernels import arrange, cascade_value, top_allowed
 from ..core.philox import uniform
 from ..core.settings import choice, flag, known_horizon, real, refuse_unused
 
-EPOCH, GONE, LASTS = range(3)  # places of `clock`: number of the epoch from 1, rounds gone by in it, its length
-_FEW = 30.0  # planned draws below which the actual number is the better divisor (ours)
+EPOCH, GONE, LASTS = range(3)  # places of `clock`: number of the epoch from 1, rounds so far in it, its length
+_FEW = 30.0  # below so many planned draws, divide by the actual number (ours)
 
 # lambda by reading: (K, T, delta). The paper prints 1024 log^2((8 K / delta) log^2 T), almost surely log_2 twice; the
 # others are those of public code of its first author, and lambda = 1 for scale.
@@ -61,7 +61,7 @@ def draw_arm(ladder, u):
 
 @kernel
 def end_epoch(gap, hits, draws, favourites, clock, scale, use_all, chance):
-    """Estimate each item from this epoch alone, set gaps and the best list, forget, and count the next epoch.
+    """Estimate each item from this epoch alone, set gaps and the best list, clear the counts, and advance the epoch.
 
     gap_k = max(2^(-m/4), r_* - r_k, gap_k / 2); r_* is the best list's value by optimistic means, r_k that of the
     best list with k by pessimistic ones. O(K).
@@ -95,7 +95,7 @@ def end_epoch(gap, hits, draws, favourites, clock, scale, use_all, chance):
 
 Lambda: TypeAlias = Literal["paper", "log2", "code-1024", "code-64", "code-4", "one"]
 
-ARM = 0  # place of the note: the item drawn, or the number of items for the best list
+ARM = 0  # index in the note: the item drawn, or K for the best list
 
 
 class CascadeCBARBAR(NamedTuple):
@@ -108,7 +108,7 @@ class CascadeCBARBAR(NamedTuple):
     stands first so that it is always examined, the drawn item is recorded rather than the list compared.
 
     Settings: `schedule`, `practical` with `n0` (4), or `literal` with `lam`, a reading of the paper's lambda, and
-    `delta` (0.1); `use_all`, count every observed item, not only the drawn one (which its robustness forbids).
+    `delta` (0.1); `use_all`, count every observed item, not only the drawn one, which voids its robustness.
     """
 
     gap: Floats  # [K] estimated gaps
@@ -116,7 +116,7 @@ class CascadeCBARBAR(NamedTuple):
     hits: Ints  # [K] clicks of this epoch
     draws: Ints  # [K] rounds of this epoch
     favourites: Ints  # [length] the best list by pessimistic estimates
-    clock: Ints  # [3] epoch (from 1), rounds gone by in it, its length
+    clock: Ints  # [3] epoch (from 1), rounds so far in it, its length
     chance: Ints  # [2]
     scale: float  # lambda d^2, or n0
     use_all: int

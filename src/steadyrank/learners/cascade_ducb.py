@@ -11,12 +11,12 @@ from ..core.contract import Problem
 from ..core.kernels import counted, top_allowed
 from ..core.settings import real
 
-UNKNOWN = 40_000  # the horizon that defaults are made for where none is known: that of the paper that is re-run
+UNKNOWN = 40_000  # horizon assumed by default settings if it is unknown: that of the paper's evaluation
 
 
 @no_refcount
 def add_discounted(learner, t, k, bit, sign):
-    """Add a look of round t at item k, or take it back (sign -1); its sums hold for the round `latest[k]`."""
+    """Add a look of round t at item k, or subtract it (sign -1); its sums are those of round `latest[k]`."""
     gap = t - learner.latest[k]
     weight = 1.0
     if gap > 0:
@@ -24,7 +24,7 @@ def add_discounted(learner, t, k, bit, sign):
         learner.discounted_looks[k] *= kept
         learner.discounted_clicks[k] *= kept
         learner.latest[k] = t
-    elif gap < 0:  # an answer that comes late weighs what it would if it had come in time
+    elif gap < 0:  # a late answer gets the weight that it would have had in time
         weight = math.exp(-learner.log_gamma * gap)
     learner.looks[k] += sign
     learner.clicks[k] += sign * bit
@@ -34,10 +34,10 @@ def add_discounted(learner, t, k, bit, sign):
 
 @no_refcount
 def discounted_index(learner, k, t):
-    """X / N + 2 sqrt(epsilon log M / N) at round t; infinite where nothing is left of N.
+    """X / N + 2 sqrt(epsilon log M / N) at round t; infinite if nothing is left of N.
 
     N and X are item k's looks and clicks, those of round s multiplied by gamma^(t - 1 - s); M = (1 - gamma^(t - 1)) /
-    (1 - gamma) is as much of the rounds themselves.
+    (1 - gamma) is the discounted number of rounds.
     """
     n = learner.discounted_looks[k] * math.exp(learner.log_gamma * (t - 1 - learner.latest[k]))
     if learner.looks[k] < 1 or n < 1e-300:
@@ -50,13 +50,13 @@ def discounted_index(learner, k, t):
 class CascadeDUCB(NamedTuple):
     """Index X/N + 2 sqrt(epsilon log M / N) of discounted counts (Li, de Rijke 2019, Algorithm 1, CascadeDUCB).
 
-    A look of s rounds ago weighs gamma^(s - 1). N and X are an item's looks and clicks so weighted, M the rounds. It
-    is D-UCB (Garivier, Moulines 2011) on every place that was looked at. Written from memory: public code of others
-    confirms the discounting and gamma = 1 - 1 / (4 sqrt T), which is for one change; the factor 2 and epsilon = 0.5
-    could not be checked. Stated bound, from memory: with G changes, sum over items of sqrt(T G) log T / gap^2. No
-    defence: false clicks only fade.
+    A look s rounds ago has weight gamma^(s - 1). N and X are an item's discounted looks and clicks, M the discounted
+    rounds. It is D-UCB (Garivier, Moulines 2011) on every place that was looked at. Written from memory: public code
+    of others confirms the discounting and gamma = 1 - 1 / (4 sqrt T), which is for one change; the factor 2 and
+    epsilon = 0.5 could not be checked. Stated bound, from memory: with G changes, sum over items of sqrt(T G) log T /
+    gap^2. No defence: false clicks only fade.
 
-    An item that was not seen for long has nothing left and is shown again. With K items and lists of d, about d / (K
+    An item not seen for long loses its evidence and is shown again. With K items and lists of d, about d / (K
     (1 - gamma)) looks of an item count: 16 at K = 500, d = 10 and T = 40,000. Cost: O(K) exponentials a round, 40
     bytes an item.
 

@@ -1,4 +1,4 @@
-"""CascadeKL-UCB: optimism item by item, with the Kullback-Leibler bound."""
+"""CascadeKL-UCB: an upper confidence bound for each item, from the Kullback-Leibler divergence."""
 
 from typing import NamedTuple
 

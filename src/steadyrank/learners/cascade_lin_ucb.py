@@ -14,8 +14,8 @@ class CascadeLinUCB(NamedTuple):
     """Ranks by min(z' theta + c sqrt(z' M^-1 z), 1), z the products of item and visitor features.
 
     Zong et al. 2016, CascadeLinUCB, with M = I + sum z z' / sigma^2 and theta = M^-1 sum z y / sigma^2 over what was
-    examined. `alpha` (He et al. 2022, CW-OFUL): an observation counts min(1, alpha / |z|) of that, |z|^2 = z' M^-1 z;
-    0 counts all alike.
+    examined. `alpha` (He et al. 2022, CW-OFUL): the weight of an observation is multiplied by min(1, alpha / |z|),
+    |z|^2 = z' M^-1 z; 0: by 1.
     """
 
     posterior: LinearPosterior

@@ -1,4 +1,4 @@
-"""CascadeMixedTS: Thompson sampling with weights that items share and an effect of each item's own."""
+"""CascadeMixedTS: Thompson sampling with weights shared by all items and an effect of each item's own."""
 
 from typing import NamedTuple
 
@@ -13,10 +13,10 @@ from .shared.mixed_model import MixedModel, drawn_logits, learn
 class CascadeMixedTS(NamedTuple):
     """Ranks by one draw of each item's logit, z' theta + e_k, from a Bayesian logistic model (ours: docs/context.md).
 
-    What the features tell is learnt from all items together, so new ones borrow it; what they do not tell is learnt
-    for each item. How far items differ beyond their features, and how much features count, is fitted. `width`:
-    draws of the e_k lie so many times as far from their means as the posterior says, 1 for plain Thompson sampling.
-    It trusts every click: no regimes, nothing insured.
+    The weights of features are learnt from all items together, so new items benefit at once; the rest is learnt for
+    each item. How much items differ beyond their features, and how much features matter, is fitted. `width`:
+    multiplies the posterior deviation of the e_k in draws, 1 for plain Thompson sampling. It trusts every click: no
+    regimes, no insurance.
     """
 
     model: MixedModel

@@ -7,18 +7,19 @@ from ..core.contract import Problem
 from ..core.settings import known_horizon, real
 from .shared.layers import Layers, acting_layer, bar, count_layers, draw_layer, observe_layer, rank_by_position
 
-LAYER = 0  # place of the note: the layer that ranked
+LAYER = 0  # index in the note: the layer that ranked
 
 
 class CascadeRAC(NamedTuple):
     """CascadeRKC in ceil(log2 T) layers, layer l drawn with chance 2^-l (Xie et al. 2025, agnostic algorithm).
 
-    Reconstruction: several robustness layers over the known-C algorithm is from summaries of the paper; layers
+    Reconstruction: several robustness layers over the known-C algorithm come from summaries of the paper; the layers
     are those of Lykouris et al. 2018, radius rho (sqrt(G / n) + G / n), G = log(4 K T ceil(log2 T) / delta).
     Claimed bound: sum over k of d (C K log(K T) + log T) log(K T) / gap. With rho = 1, 500 items and 40,000 rounds
-    nothing is ever eliminated: near-uniform lists, the same under every attack that leaves `examined` alone.
+    nothing is ever eliminated: near-uniform lists, the same under every attack that does not change `examined`.
 
-    Settings: `rho`, factor of the radius, 1 in theory, 0.1 to act at this size; `delta`, chance of failure.
+    Settings: `rho`, factor of the radius, 1 in theory, 0.1 to have an effect at this size; `delta`, chance of
+    failure.
     """
 
     book: Layers

@@ -11,9 +11,9 @@ from .shared.layers import Layers, bar, observe_layer, rank_by_position
 class CascadeRKC(NamedTuple):
     """Place p explores the items that can still be the p-th best, least seen first; C known (Xie et al. 2025).
 
-    Reconstruction: that it knows C and eliminates by position is from summaries of the paper; intervals
-    m +- (sqrt(log(4 K T / delta) / n) + C / n) are those of Lykouris et al. 2018, and that an item with r items
-    surely above it leaves places 1 to r is ours. An item surely below `length` others is never shown again.
+    Reconstruction: knowing C and elimination by position come from summaries of the paper; the intervals
+    m +- (sqrt(log(4 K T / delta) / n) + C / n) are those of Lykouris et al. 2018. Ours is that an item with r items
+    surely above it leaves places 1 to r. An item surely below `length` others is never shown again.
 
     Settings: `corruption`, C, by default the true budget; `delta`, chance of failure; `rho`, factor of the radius.
     """

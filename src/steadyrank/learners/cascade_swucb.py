@@ -1,4 +1,4 @@
-"""CascadeSWUCB: CascadeUCB1 on the last rounds alone, for users whose taste changes."""
+"""CascadeSWUCB: CascadeUCB1 on a sliding window of rounds, for users whose taste changes."""
 
 import math
 from typing import NamedTuple
@@ -11,13 +11,13 @@ from ..core.contract import Problem
 from ..core.kernels import count_bits, top_allowed
 from ..core.settings import real, whole
 
-UNKNOWN = 40_000  # the horizon that defaults are made for where none is known: that of the paper that is re-run
-NEWEST = 0  # place of `clock`
+UNKNOWN = 40_000  # horizon assumed by default settings if it is unknown: that of the paper's evaluation
+NEWEST = 0  # index in `clock`
 
 
 @no_refcount
 def take_out(learner, looks, clicks, t):
-    """Take what round t added out of the counts given; `learner` still holds the round."""
+    """Subtract round t from the given counts; `learner` must still hold the round."""
     row = t % learner.rounds.size
     if t > 0 and learner.rounds[row] == t:
         for p in range(learner.reached[row]):
@@ -28,7 +28,7 @@ def take_out(learner, looks, clicks, t):
 
 @no_refcount
 def slide(learner, t):
-    """Let round t be the newest that is kept: what is more than tau rounds older goes."""
+    """Make round t the newest in the window, and drop what is more than tau rounds older."""
     newest, rows = learner.clock[NEWEST], learner.rounds.size
     if t > newest:
         for old in range(newest - rows + 1, min(t - rows, newest) + 1):
@@ -44,7 +44,7 @@ def windowed_index(learner, t, index):
     newest, rows = learner.clock[NEWEST], learner.rounds.size
     tau = rows - 1
     looks, clicks = learner.looks.copy(), learner.clicks.copy()
-    for old in range(newest - tau, min(t - 1 - tau, newest) + 1):  # kept, but too old for this round
+    for old in range(newest - tau, min(t - 1 - tau, newest) + 1):  # still held, but too old for this round
         take_out(learner, looks, clicks, old)
     level = learner.epsilon * math.log(max(min(t - 1, tau), 1))
     for k in range(index.size):
@@ -58,9 +58,9 @@ class CascadeSWUCB(NamedTuple):
     It is SW-UCB (Garivier, Moulines 2011) on every place that was looked at. Written from memory: public code of
     others confirms the index, the window and tau = 2 sqrt(T log T), which is for one change; epsilon = 0.5 could not
     be checked. Stated bound, from memory: with G changes, sum over items of sqrt(T G log T) / gap^2. No defence:
-    false clicks only leave the window.
+    false clicks only leave the window in time.
 
-    Items without a look in the window are shown first again. With K items and lists of d, an item has about tau d / K
+    Items without a look in the window are shown first. With K items and lists of d, an item has about tau d / K
     looks in it: 26 at K = 500, d = 10 and T = 40,000. Cost: O(K) a round; 16 bytes an item, and 5 bytes for each
     place of each round in the window.
 
@@ -68,9 +68,9 @@ class CascadeSWUCB(NamedTuple):
     `epsilon`, width of the interval, 0.5.
     """
 
-    looks: Ints  # [K] in the rounds that are kept: those of the window, and one more for a newest that is forgotten
+    looks: Ints  # [K] in the rounds held: the window, and one more in case the newest is forgotten
     clicks: Ints  # [K]
-    rounds: Ints  # [tau + 1] which round a row below holds, 0 for none: round t stands in row t mod (tau + 1)
+    rounds: Ints  # [tau + 1] round held in this row of the arrays below, 0: none; round t is in row t mod (tau + 1)
     reached: Ints  # [tau + 1] places that were looked at
     items: Counts  # [tau + 1, length]
     bits: Bools  # [tau + 1, length]
@@ -98,7 +98,7 @@ class CascadeSWUCB(NamedTuple):
         t, rows = visit.t, self.rounds.size
         slide(self, t)
         if t <= self.clock[NEWEST] - rows:
-            return  # so late that its round has left the window
+            return  # its round has left the window
         row = t % rows
         take_out(self, self.looks, self.clicks, t)  # a second answer to one list replaces the first
         self.rounds[row] = t

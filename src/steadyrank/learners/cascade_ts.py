@@ -1,4 +1,4 @@
-"""CascadeTS: Thompson sampling item by item, with Beta posteriors."""
+"""CascadeTS: Thompson sampling with a Beta posterior for each item."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from .steady.hedge import Rival, drawn_list, hedged_list
 
 @no_refcount
 def set_posteriors(posteriors, looks, clicks, ranking, examined, length):
-    """The posteriors of items whose counts have changed."""
+    """Update the posteriors of items whose counts have changed."""
     for p in range(examined):
         set_counts(posteriors, ranking[p], looks[ranking[p]], clicks[ranking[p]])
     check_bar(posteriors, length)
@@ -25,7 +25,7 @@ class CascadeTS(NamedTuple):
     """Ranks by one draw from each item's Beta(1 + S, 1 + n - S) (Zhong, Cheung, Tan 2021, CTS).
 
     The strongest published learner on clean feedback at these sizes, and the easiest to mislead early.
-    `insurance` (ours, none by default): weight in the list of the view that everything learnt is inverted.
+    `insurance` (ours, none by default): weight, in the list, of the view that everything learnt is inverted.
     """
 
     looks: Ints  # [K]
@@ -35,7 +35,7 @@ class CascadeTS(NamedTuple):
     insurance: float
 
     live = True
-    VERSION = 3  # of the memory: since then, items with equal counts are kept together
+    VERSION = 3  # of the memory: version 3 groups items with equal counts
 
     @classmethod
     def create(cls, problem: Problem, *, insurance: float = 0.0) -> "CascadeTS":

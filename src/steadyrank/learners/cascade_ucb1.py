@@ -1,4 +1,4 @@
-"""CascadeUCB1: optimism item by item, with Hoeffding's width."""
+"""CascadeUCB1: an upper confidence bound for each item, with Hoeffding's width."""
 
 import math
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from .shared.ucb.bounds import GUESSED, Bounds, keep, rank_by_bounds, void
 class CascadeUCB1(NamedTuple):
     """Index S/n + sqrt(c log t / n), c = 1.5 (Kveton et al. 2015, Algorithm 1 with UCB1); no defence.
 
-    Settings: `c`, width of the confidence interval; `ties`, by chance or by item number.
+    Settings: `c`, width of the confidence interval; `ties`, broken at random or by item number.
     """
 
     looks: Ints  # [K]
@@ -25,7 +25,7 @@ class CascadeUCB1(NamedTuple):
     linear: Floats  # [K] zero
     bounds: Bounds
     c: float
-    tie_noise: float  # of ties
+    tie_noise: float  # random part that breaks ties
 
     live = True
 

@@ -1,4 +1,4 @@
-"""CascadeUCB-V: optimism item by item, with a width that knows the variance."""
+"""CascadeUCB-V: an upper confidence bound for each item, with a width that uses the variance."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ class CascadeUCBV(NamedTuple):
     a = 2 and b = 6 are that paper's sqrt(4) and 6. No defence. Minimax-optimal on clean feedback up to
     logarithms. An item stays at the cap, tied with many, until n > 6 log t.
 
-    Settings: `a`, `b`, widths of the variance and the bias term; `ties`, by chance or by item number.
+    Settings: `a`, `b`, factors of the variance and the bias term; `ties`, broken at random or by item number.
     """
 
     looks: Ints  # [K]
@@ -28,7 +28,7 @@ class CascadeUCBV(NamedTuple):
     bounds: Bounds
     a: float
     b: float
-    tie_noise: float  # of ties
+    tie_noise: float  # random part that breaks ties
 
     live = True
 

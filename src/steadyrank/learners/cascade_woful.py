@@ -1,4 +1,4 @@
-"""CascadeWOFUL: optimism in a linear model, observations weighted by a bound of their variance."""
+"""CascadeWOFUL: optimism in a linear model, observations weighted by a bound on their variance."""
 
 from typing import NamedTuple
 
@@ -11,10 +11,10 @@ from .shared.linear_posterior import LinearPosterior, learn_by_bound, upper
 
 
 class CascadeWOFUL(NamedTuple):
-    """Ranks by the smaller of two upper bounds, the second from observations that weigh 1 / max(U, 1 / d).
+    """Ranks by the smaller of two upper bounds, the second from observations weighted by 1 / max(U, 1 / d).
 
     Vial et al. 2022, linear case: U is the first bound, that of plain regression, and bounds the variance of a click:
-    where clicks are rare, each weighs more. A reconstruction after public code: both bounds are
+    where clicks are rare, each has more weight. A reconstruction after public code: both bounds are
     z' theta + c sqrt(z' A^-1 z) with the same c, where the paper has constants of its theory. `alpha` as in
     `CascadeLinUCB`, in both.
     """

@@ -1,4 +1,4 @@
-"""ChangePointTS: Thompson sampling with a Bayesian posterior of when users last changed."""
+"""ChangePointTS: Thompson sampling with a Bayesian posterior of the latest change point."""
 
 import math
 from typing import NamedTuple
@@ -11,24 +11,24 @@ from ..core.contract import Problem
 from ..core.kernels import top_allowed
 from ..core.settings import real, whole
 
-UNKNOWN = 40_000  # the horizon that defaults are made for where none is known: that of the paper that is re-run
-SIZE, NEWEST = range(2)  # places of `clock`
+UNKNOWN = 40_000  # horizon assumed by default settings if it is unknown: that of the paper's evaluation
+SIZE, NEWEST = range(2)  # indices in `clock`
 
 
 class Runs(NamedTuple):
-    """Rounds in which the last change may have come, the chance of each, and what was seen since."""
+    """Candidate rounds of the latest change, the probability of each, and the counts since."""
 
-    order: Ints  # [M] rows of what follows, the run that began first at the front; the first SIZE of them count
+    order: Ints  # [M] rows of the arrays below, oldest run first; the first SIZE are in use
     begin: Ints  # [M] the first round of the run
-    log_weight: Floats  # [M] logarithm of its chance
-    looks: Counts  # [M, K] since it began
+    log_weight: Floats  # [M] logarithm of its probability
+    looks: Counts  # [M, K] looks since it began
     clicks: Counts  # [M, K]
-    clock: Ints  # [2] how many runs there are, and the round in which the newest began
+    clock: Ints  # [2] number of runs, and the round in which the newest began
 
 
 @no_refcount
 def log_mass(runs, t):
-    """The logarithm of the chance that the last change came in round t or before."""
+    """Logarithm of the probability that the latest change came in round t or before."""
     top, total = -np.inf, 0.0
     for i in range(runs.clock[SIZE]):
         r = runs.order[i]
@@ -43,10 +43,10 @@ def log_mass(runs, t):
 
 @no_refcount
 def join_two(runs, t):
-    """Let a run join the next younger one, where that widens the gap least beside the age of the younger; its row.
+    """Merge a run into the next younger one, where the gap grows least relative to the younger's age; its row.
 
-    So the ages of runs grow by about the same factor from one to the next. The younger stays, because all that it
-    counts was seen after the change that the older stands for.
+    So the ages of runs form roughly a geometric sequence. The younger run stays, because all its counts come from
+    after the change that the older stands for.
     """
     least, at = np.inf, 1
     for i in range(1, runs.clock[SIZE] - 1):
@@ -65,7 +65,7 @@ def join_two(runs, t):
 
 @no_refcount
 def open_run(runs, t, hazard):
-    """A run that begins in round t, with the chance that something changed since the newest began."""
+    """Open a run in round t, with the probability of a change since the newest began."""
     size = runs.clock[SIZE]
     row = size if size < runs.order.size else join_two(runs, t)
     stayed = (t - runs.clock[NEWEST]) * math.log1p(-hazard)
@@ -82,9 +82,9 @@ def open_run(runs, t, hazard):
 
 @no_refcount
 def learn(runs, t, ranking, clicks, examined):
-    """Weigh each run by the chance it gave to the bits of round t, and count them in it.
+    """Multiply the weight of each run by the likelihood of the bits of round t, and add them to its counts.
 
-    Runs that began after round t take no part: a late answer says nothing of them, and their chance stays.
+    Runs that began after round t are left out: a late answer says nothing about them, and their probability stays.
     """
     before = log_mass(runs, t)
     for i in range(runs.clock[SIZE]):
@@ -105,15 +105,15 @@ def learn(runs, t, ranking, clicks, examined):
 
 
 class ChangePointTS(NamedTuple):
-    """Draws when users last changed, then each item from Beta(1 + S, 1 + n - S) of what was seen since.
+    """Draws the latest change point, then each item from Beta(1 + S, 1 + n - S) of the counts since.
 
     Global Change-Point Thompson Sampling with a known rate of changes (Mellor, Shapiro 2013), on every place that was
-    looked at: after Bayesian change-point detection (Adams, MacKay 2007; Fearnhead, Liu 2007), a run that began in
-    round s has the chance that the last change came in s. Each look multiplies it by (1 + S) / (2 + n) for a click,
-    (1 + n - S) / (2 + n) for none. Written from memory of the paper. We differ: it keeps M runs by drawing among
-    them, here two neighbours join, because a young run first pays for what it has to learn again, and one that is
-    drawn by its chance at that time would not live to see the gain. No bound is known, and there is no
-    defence: false clicks are a change, and so is their end.
+    looked at: in Bayesian change-point detection (Adams, MacKay 2007; Fearnhead, Liu 2007) a run that began in round
+    s has the probability that the latest change came in s. Each look multiplies it by (1 + S) / (2 + n) for a click,
+    (1 + n - S) / (2 + n) for none. Written from memory of the paper. We differ: the paper keeps M runs by sampling
+    among them; here two neighbours are merged, because a young run first has to pay for what it learns again, and
+    sampling by its current probability would drop it before it gains. No bound is known, and there is no defence:
+    false clicks are a change, and so is their end.
 
     Cost: K draws and O(M d) a round; 8 M bytes an item. Exact while rounds / `every` is less than M.
 

@@ -1,4 +1,4 @@
-"""dcmKL-UCB: optimism for users who may go on after a click."""
+"""dcmKL-UCB: upper confidence bounds for users who may continue after a click."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,18 +16,18 @@ from .shared.ucb.kl_lines import Tangents, draw_again, keep_kl, rank_by_kl
 class DCMKLUCB(NamedTuple):
     """Index max{q : n kl(S/n, q) <= log t + 3 log log t}, up to the last click (Katariya et al. 2016, Algorithm 1).
 
-    For the dependent click model: a place before the last click was looked at, one behind it perhaps; without a
-    click all were. The item with the highest index stands where a click most often satisfies: the order of the
-    places by that, and no more, is told beforehand. Where feedback reaches to the last click and the first place
-    satisfies most, it is CascadeKLUCB. No defence.
+    For the dependent click model: places before the last click were looked at, those behind it perhaps; without a
+    click all were. The item with the highest index goes where a click most often satisfies; the learner is told only
+    the order of the places by that. If feedback ends at the last click and the first place satisfies most, it is
+    CascadeKLUCB. No defence.
 
-    Settings: `onward`, chances to go on after a click, one a place, of which the order alone counts: by default
-    places satisfy less and less; `ties`, by chance or by item number.
+    Settings: `onward`, chances to continue after a click, one for each place, of which only the order counts: by
+    default places satisfy less and less; `ties`, broken at random or by item number.
     """
 
     kl: Tangents
     bounds: Bounds
-    order: Ints  # [length, length] of places by how often a click there satisfies
+    order: Ints  # [length, length] places by how often a click there satisfies
 
     live = True
 

@@ -13,9 +13,9 @@ from .shared.layers import Layers, observe_layer, pick_least
 class FAR(NamedTuple):
     """Shows the least seen item that no unplaced item is proven better than; F fake users known.
 
-    Golrezaei, Manshadi, Schneider, Sekar 2021, "fake-aware". Reconstruction: a product-ordering graph is from
+    Golrezaei, Manshadi, Schneider, Sekar 2021, "fake-aware". Reconstruction: the product-ordering graph is from
     the abstract; the radius sqrt(log(K T) / n) + F / n and the use of examined items as feedback (the original
-    has another user model) are ours. The relation is that of the intervals now, an interval order.
+    has another user model) are ours. The relation is an interval order, that of the current intervals.
 
     Settings: `corruption`, F, by default the true budget; `rho`, factor of the radius.
     """

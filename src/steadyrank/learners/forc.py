@@ -1,7 +1,8 @@
 """FORC: FAR on levels that learn from one another, for an unknown number of fake users.
 
-Proven relations between items are kept as one bit a level and pair. `edges[i, j]` has bit l set when level l proved i
-better than j; a level also holds what slower levels proved. `above[l, j]` counts the items better than j on level l.
+Proven relations between items are kept as one bit for each level and pair. `edges[i, j]` has bit l set if level l
+proved i better than j; a level also uses what slower levels proved. `above[l, j]` counts the items better than j on
+level l.
 """
 
 import math
@@ -18,7 +19,7 @@ from .shared.layers import Layers, count_layers, draw_layer, observe_layer
 
 @kernel
 def cyclic(edges, above, level):
-    """Whether the relation of this level and slower ones has a cycle: taking items with nothing above ends early."""
+    """Whether the relation of this level and slower ones has a cycle: repeatedly removing top items stops early."""
     k = edges.shape[0]
     pending = above[level].copy()
     stack = np.empty(k, np.int64)
@@ -42,7 +43,7 @@ def cyclic(edges, above, level):
 
 @kernel
 def add_edge(edges, above, level, i, j):
-    """Note on `level` that i is better than j; returns whether a cycle is possible: something is above i."""
+    """Record on `level` that i is better than j; returns whether a cycle is possible: i has items above it."""
     was = edges[i, j]
     edges[i, j] = was | 1 << level
     risky = False
@@ -55,7 +56,7 @@ def add_edge(edges, above, level, i, j):
 
 @kernel
 def forget(edges, above, level):
-    """Remove all that this level has noted."""
+    """Remove all relations of this level."""
     for i in range(edges.shape[0]):
         for j in range(edges.shape[0]):
             was = edges[i, j]
@@ -67,7 +68,7 @@ def forget(edges, above, level):
 
 @kernel
 def release(edges, pending, level, i):
-    """Item i is placed: those below it wait for one less."""
+    """Mark item i as placed: those below it wait for one item less."""
     for j in range(pending.size):
         pending[j] -= 1 if edges[i, j] >> level > 0 else 0
 
@@ -102,10 +103,10 @@ def pick(book, level, free, pending, u):
 
 @kernel
 def add_edges(edges, above, level, low, high, observed):
-    """Add the relations that the observed items' intervals prove now.
+    """Add the relations that the observed items' intervals now prove.
 
-    A cycle on this or a faster level means that one was misled: it forgets all it noted. O(K^2) where that must be
-    looked into, else O(K) unless an interval lies apart from another.
+    A cycle on this or a faster level shows that this level was misled: it drops all its relations. O(K^2) if cycles
+    are possible, else O(K), and less while intervals overlap.
     """
     risky = False
     highest, lowest = low.max(), high.min()
@@ -123,16 +124,16 @@ def add_edges(edges, above, level, low, high, observed):
                 forget(edges, above, faster)
 
 
-LEVEL = 0  # place of the note: the level that ranked
+LEVEL = 0  # index in the note: the level that ranked
 
 
 class FORC(NamedTuple):
     """FAR in ceil(log2 T) levels; a level trusts what slower ones proved (Golrezaei et al. 2021, "fake-oblivious").
 
-    Reconstruction: levels with cross-learning in both directions is from the abstract; the rest follows
+    Reconstruction: levels with cross-learning in both directions come from the abstract; the rest follows
     CascadeRAC's layers. Downwards: relations hold on all faster levels. Upwards: among items seen equally often,
     the faster levels' means decide. A level whose relations close a cycle starts over. Relations are kept as one
-    bit a level and pair, 4 bytes a pair. With rho = 1, 500 items and 40,000 rounds no relation is ever proved.
+    bit for each level and pair, 4 bytes a pair. With rho = 1, 500 items and 40,000 rounds no relation is ever proved.
 
     Settings: `rho`, factor of the radius; `delta`, chance of failure.
     """

@@ -14,22 +14,22 @@ from ..core.kernels import count_bits, top_allowed
 from ..core.settings import choice, known_horizon, real, refuse_unused
 
 LBINF, LBINFV, HYBRID, TSALLIS = range(4)
-# rows of `curve`: x, phi'(x), its slope against the logit, log(1 - x), (1 - x) / x
+# rows of `curve`: x, phi'(x), its derivative by the logit, log(1 - x), (1 - x) / x
 VALUE, FIRST, STEEP, LOG_REST, ODDS = range(5)
-PRICE, RESIDUAL = range(2)  # places of `price`: that of the constraint, and how well the equations are solved
-_FAR = 600.0  # logits beyond this are not numbers apart from 0 and 1 any more
-_SOLVED = 1e-4  # clicks by which the equations of a round may be missed: losses are known to some clicks at best
-_NEAR = 1e-3  # moves of a logit up to which four terms of a series are as good as an exponential and a logarithm
+PRICE, RESIDUAL = range(2)  # indices in `price`: multiplier of the constraint, and residual of the equations
+_FAR = 600.0  # beyond this logit, a float64 is 0 or 1
+_SOLVED = 1e-4  # tolerance of a round's equations, in clicks: losses are known to a few clicks at best
+_NEAR = 1e-3  # up to this step of a logit, four terms of a series are as exact as exp and log
 
 
 @kernel
 def barrier(variant, u, gamma, c0):
-    """x, phi'(x), its slope against the logit u of x, phi''(x) x (1 - x), log(1 - x) and (1 - x) / x, for a variant.
+    """x, phi'(x), its derivative by the logit u of x, phi''(x) x (1 - x), log(1 - x) and (1 - x) / x, for a variant.
 
     LBINF (Ito 2021): phi = -log x + gamma (1 - x) log(1 - x), c0 = -gamma. LBINFV (Tsuchiya, Ito, Honda 2023):
     phi = x - 1 - log x + gamma (x + (1 - x) log(1 - x)), c0 = 1. The constant matters because each item has its own
     factor. HYBRID (Zimmert, Luo, Wei 2019): phi = -sqrt x + gamma (1 - x) log(1 - x). TSALLIS (Zimmert, Seldin 2021):
-    phi = -4 sqrt x. Logits keep x and 1 - x apart from 0 where neither could be told from it as a number.
+    phi = -4 sqrt x. Logits keep x and 1 - x positive where a float64 of either would be 0.
     """
     e = math.exp(-min(abs(u), _FAR))
     big, small = 1.0 / (1.0 + e), e / (1.0 + e)
@@ -45,7 +45,7 @@ def barrier(variant, u, gamma, c0):
 
 @kernel
 def asymptote(variant, z, gamma, c0):
-    """Roughly the logit of the x with phi'(x) = z, good where x is near 0 or near 1."""
+    """Approximate logit of the x with phi'(x) = z, good for x near 0 or near 1."""
     if variant <= LBINFV:
         z -= c0
         return -math.log(max(-z - 1.0, 0.05)) if z < -0.5 * gamma - 1.0 else (z + 1.0) / gamma
@@ -56,17 +56,17 @@ def asymptote(variant, z, gamma, c0):
 
 @kernel
 def solve(variant, gamma, c0, losses, factor, d, logits, price, curve, tolerance):
-    """The minimiser of <losses, x> + sum factor_i phi(x_i) over x in (0, 1)^K with sum x = d.
+    """Minimise <losses, x> + sum factor_i phi(x_i) over x in (0, 1)^K with sum x = d.
 
     Newton on all logits and the price lambda of the constraint at once: factor_i phi'(x_i) + losses_i = lambda.
     `logits`, `price[PRICE]` and `curve` ([5, K]: the `barrier` of each logit) hold the start and receive the answer.
-    Returns the largest residual of those equations and of the sum: below `tolerance`, unless numbers are too coarse.
-    O(K) a step, one or two steps from the answer of the round before, most items without a logarithm and, after the
-    first step, with the slopes of before; where twenty do not suffice, a bracket around the price.
+    Returns the largest residual of those equations and of the sum: below `tolerance`, unless limited by rounding.
+    O(K) a step, one or two steps from the answer of the round before; most items need no logarithm and, after the
+    first step, reuse their slopes. If twenty steps do not suffice, it brackets the price.
     """
     k = losses.size
     value, first = curve[VALUE], curve[FIRST]
-    # one loop for each kind of work: those without a sum or a branch run several items at a time
+    # one loop for each kind of work: the compiler vectorizes those without a sum or a branch
     residual, ease = np.empty(k), np.empty(k)
     for i in range(k):
         ease[i] = 1.0 / (factor[i] * curve[STEEP, i])
@@ -99,7 +99,7 @@ def solve(variant, gamma, c0, losses, factor, d, logits, price, curve, tolerance
                 continue
             if abs(moves[i]) <= 2.0:
                 logits[i] += moves[i]
-            else:  # too far for a tangent
+            else:  # too far for a Newton step
                 logits[i] = asymptote(variant, (price[PRICE] - losses[i]) / factor[i], gamma, c0)
             draw(variant, gamma, c0, logits[i], curve, i)
             ease[i] = 1.0 / (factor[i] * curve[STEEP, i])
@@ -111,11 +111,11 @@ def solve(variant, gamma, c0, losses, factor, d, logits, price, curve, tolerance
 
 @kernel
 def shift(gamma, c0, moves, logits, curve):
-    """The `barrier` of LBINF or LBINFV of the items whose logits move by up to `_NEAR`, from that before.
+    """Update the `barrier` of LBINF or LBINFV for items whose logits move by up to `_NEAR`.
 
     With r = (1 - x) / x, which is exp(-u): r times exp(-move), and log(1 - x) less the series of its derivatives, x,
-    x y, x y (y - x) with y = 1 - x. What is left out is below 1e-14; x and phi' come from the same r, so errors of
-    many moves stay as small as those of a logit. About a fifth of the time of `barrier`.
+    x y, x y (y - x) with y = 1 - x. The remainder is below 1e-14; x and phi' come from the same r, so errors of
+    many moves stay as small as those of a logit. Takes about a fifth of the time of `barrier`.
     """
     value, first, steep, log_rest, odds = curve[VALUE], curve[FIRST], curve[STEEP], curve[LOG_REST], curve[ODDS]
     for i in range(moves.size):
@@ -149,7 +149,7 @@ def trace(variant, gamma, c0, logits, curve):
 
 @kernel
 def invert(variant, z, gamma, c0):
-    """The logit of the x with phi'(x) = z, from scratch."""
+    """The logit of the x with phi'(x) = z, without a start."""
     u = asymptote(variant, z, gamma, c0)
     for _ in range(100):
         _x, first, steep, _log, _odds = barrier(variant, u, gamma, c0)
@@ -162,7 +162,7 @@ def invert(variant, z, gamma, c0):
 
 @kernel
 def bracket(variant, gamma, c0, losses, factor, d, logits, price):
-    """`solve` by Newton on the price alone, kept inside a bracket: the sum of the marginals rises with it."""
+    """`solve` by Newton on the price alone, kept inside a bracket: the sum of the marginals rises with the price."""
     low, high, stride = -np.inf, np.inf, 1.0
     gap = np.inf
     for _ in range(300):
@@ -195,9 +195,9 @@ def bracket(variant, gamma, c0, losses, factor, d, logits, price):
 
 @kernel
 def lead(learner, t):
-    """Solve for an FTRL learner's marginals of round t, `curve[VALUE]`; nothing to solve when all items are shown.
+    """Solve for an FTRL learner's marginals of round t, `curve[VALUE]`; nothing to solve if all items are shown.
 
-    `price[RESIDUAL]` receives how well the equations are solved.
+    `price[RESIDUAL]` receives the residual of the equations.
     """
     variant, gamma, c0, weight = learner.variant, learner.gamma, learner.c0, learner.weight
     if learner.length >= weight.size:
@@ -216,9 +216,9 @@ def lead(learner, t):
 def systematic(marginals, chosen, rng):
     """Draw `chosen.size` distinct items, item i with chance exactly marginals[i] (Madow 1949).
 
-    The marginals lie in [0, 1] and sum to that size. The items in a circle, from a random one on in steps of a random
-    size that reaches all, and every item in which u, u + 1, ... falls on the running sum. O(K), three uniforms or
-    some more: a shuffle would take K.
+    The marginals lie in [0, 1] and sum to that size. Visits the items in a circle, from a random start in steps of a
+    random size that reaches all, and takes every item in which u, u + 1, ... falls on the running sum. O(K), with
+    three uniforms or slightly more: a shuffle would take K.
     """
     k = marginals.size
     stride = 1 + int(rng.random() * (k - 1))
@@ -231,7 +231,7 @@ def systematic(marginals, chosen, rng):
         running += marginals[item]
         if filled < chosen.size and (
             running > goal or left == chosen.size - filled
-        ):  # rounding leaves no place empty
+        ):  # in case rounding left a place empty
             chosen[filled] = item
             filled += 1
             goal += 1.0
@@ -241,7 +241,7 @@ def systematic(marginals, chosen, rng):
 Variant: TypeAlias = Literal["lbinf", "lbinfv", "hybrid", "tsallis"]
 Weights: TypeAlias = Literal["naive", "first-only", "plug-in"]
 NAIVE, FIRST_ONLY, PLUG_IN = range(3)  # as in Weights
-_REACH = 0.05  # least chance of being looked at that `plug-in` divides by: smaller ones are noise (ours)
+_REACH = 0.05  # least chance of a look that `plug-in` divides by: smaller ones are noise (ours)
 _MEAN = 0.01  # its estimates of attraction stay this far from 0 and 1 (ours)
 _LEAST = 1e-6  # weights beyond 1e6 would decide the run by one observation (ours)
 
@@ -251,12 +251,13 @@ class FTRL(NamedTuple):
 
     `lbinf` and `lbinfv` agree with code of Ito's co-authors, `hybrid` with its authors'; `tsallis` is for lists of
     one place. Claimed for semi-bandits: corruption adds sqrt(C times the regret without it). A cascade hides later
-    places, which no weight of theirs accounts for; `weights` chooses how. Loss estimates are sums, so false losses
-    early stay for long.
+    places, for which none of their weights accounts; `weights` chooses how. Loss estimates are sums, so early false
+    losses last long.
 
-    Settings: `variant`; `weights`: `naive`, observed items over their marginal (later places learn slower);
-    `first-only`, the first place of a shuffled list, unbiased, d times the variance; `plug-in`, over the estimated
-    chance of being examined too; `epsilon` (0.2), of lbinfv. `hybrid` takes losses as they are, not shifted by 1.
+    Settings: `variant`; `weights`: `naive`, observed items over their marginal (later places learn more slowly);
+    `first-only`, the first place of a shuffled list, unbiased, d times the variance; `plug-in`, also over the
+    estimated chance of being examined; `epsilon` (0.2), of lbinfv. `hybrid` takes losses as they are, not shifted by
+    1.
     """
 
     losses: Floats  # [K] estimated cumulative loss
@@ -318,7 +319,7 @@ class FTRL(NamedTuple):
             index[k] = self.curve[VALUE, k]
         chosen = np.empty(self.length, np.int64)
         systematic(index, chosen, rng)
-        for k in chosen:  # drawn items first, by marginal or shuffled; others only stand in for items not allowed
+        for k in chosen:  # drawn items first, by marginal or shuffled; others only replace items not allowed
             index[k] = 1.0 + (rng.random() if self.weights == FIRST_ONLY else index[k])
         top_allowed(index, allowed, ranking, rng)
         for p in range(ranking.size):

@@ -1,4 +1,4 @@
-"""GLRT-CascadeKL-UCB: CascadeKL-UCB that starts over when a test says that users have changed."""
+"""GLRT-CascadeKL-UCB: CascadeKL-UCB with restarts when a test detects a change."""
 
 import math
 from typing import NamedTuple
@@ -11,11 +11,11 @@ from .shared.change_test import RESTART, BitHistory, ChangeTest, Threshold, lear
 
 
 class GLRTCascadeKLUCB(NamedTuple):
-    """Index max{q : n kl(S/n, q) <= log u + 3 log log u}, u = t - r rounds since the last restart r.
+    """Index max{q : n kl(S/n, q) <= log u + 3 log log u}, u = t - r rounds since the latest restart r.
 
     GLRT-CascadeKL-UCB (Wang, Zhou, Li, Varshney, Zhao 2021): `GLRTCascadeUCB` with the index of CascadeKL-UCB; see
     there for sources, restarts, random lists and defaults. Stated bound: with G changes, sqrt(G K T log T). No
-    defence. Cost: O(K) roots a round, each solved anew, and about six splits a bit; 152 bytes an item.
+    defence. Cost: O(K) index equations a round, each solved afresh, and about six splits a bit; 152 bytes an item.
 
     Settings: `p`, share of random lists, sqrt(K log T / T); `delta`, chance of a false alarm, 1 / T; `threshold` of
     the test, `practical` or `theory`.

@@ -1,4 +1,4 @@
-"""GLRT-CascadeUCB: CascadeUCB1 that starts over when a test says that users have changed."""
+"""GLRT-CascadeUCB: CascadeUCB1 with restarts when a test detects a change."""
 
 import math
 from typing import NamedTuple
@@ -12,18 +12,18 @@ from .shared.change_test import RESTART, BitHistory, ChangeTest, Threshold, lear
 
 
 class GLRTCascadeUCB(NamedTuple):
-    """Index S/n + sqrt(c log(t - r) / n) since the last restart r, c = 1.5 (Wang, Zhou, Li, Varshney, Zhao 2021).
+    """Index S/n + sqrt(c log(t - r) / n) since the latest restart r, c = 1.5 (Wang, Zhou, Li, Varshney, Zhao 2021).
 
     GLRT-CascadeUCB: a generalised likelihood ratio tests each item's bits for a change; after one, all items start
-    over. In a share p of the rounds the list is drawn evenly, so that the test sees all items. Written from memory:
-    the authors' code of the test for one arm a round (Besson et al. 2022) confirms statistic, threshold, thinning and
-    p = sqrt(K log T / T); index, delta = 1 / T and the restart of all items could not be checked. We differ: the
-    paper puts each item first in turn, in K rounds of every K / p; here each round draws a list with chance p,
-    because no item may come first by its number. Stated bound: with G changes, sqrt(G K T log T). No defence: the
-    test cannot tell false clicks from a new taste, and restarts when they begin and when they end.
+    over. In a share p of the rounds the list is drawn uniformly, so that the test sees all items. Written from
+    memory: the authors' code of the test for one arm a round (Besson et al. 2022) confirms statistic, threshold,
+    thinning and p = sqrt(K log T / T); index, delta = 1 / T and the restart of all items could not be checked. We
+    differ: the paper puts each item first in turn, in K rounds of every K / p; here each round draws a list with
+    chance p, because no item may come first by its number. Stated bound: with G changes, sqrt(G K T log T). No
+    defence: the test cannot tell false clicks from a new taste, and restarts when they begin and when they end.
 
     At K = 500 and T = 40,000, p is 0.36: more than a third of the lists are random. Cost: O(K) a round and about six
-    splits a bit (`shared/change_test.py`); 152 bytes an item. Answers to lists from before a restart are left out.
+    splits a bit (`shared/change_test.py`); 152 bytes an item. Answers to lists from before a restart are ignored.
 
     Settings: `c`, width of the interval; `p`, share of random lists; `delta`, chance of a false alarm; `threshold` of
     the test: `practical`, log(3 n sqrt(n) / delta), or `theory`, that of the proofs, more than twice as high. If the

@@ -1,6 +1,6 @@
-"""GRAB: the best list so far, and the lists next to it that may be better.
+"""GRAB: shows the best list so far, or a neighbouring list that may be better.
 
-The best list is the one with the largest sum over places of what its items are worth there: an assignment problem."""
+The best list has the largest sum over places of its items' click rates there: an assignment problem."""
 
 import math
 from typing import NamedTuple
@@ -18,8 +18,8 @@ from ..core.settings import known_horizon, whole
 def best_assignment(worth, chosen):
     """Write into `chosen`, one number a place, distinct columns of worth[place, item] with the largest sum.
 
-    Shortest augmenting paths (Jonker, Volgenant 1987; Crouse 2016), place by place: O(d^2 K) for d places. Of equal
-    sums, one that depends on the order of the columns.
+    Shortest augmenting paths (Jonker, Volgenant 1987; Crouse 2016), place by place: O(d^2 K) for d places. Which of
+    several equal sums it finds depends on the order of the columns.
     """
     d, n = worth.shape
     place_price, item_price = np.zeros(d), np.zeros(n)
@@ -39,7 +39,7 @@ def best_assignment(worth, chosen):
                     if through < cost[k]:
                         cost[k] = through
                         came[k] = p
-                    # of equal costs a free item first: the path ends
+                    # among equal costs prefer a free item: it ends the path
                     if cost[k] < least or (cost[k] == least and holder[k] < 0 <= holder[item]):
                         least, item = cost[k], k
             reached = least
@@ -53,7 +53,7 @@ def best_assignment(worth, chosen):
             if done[k] and k != end:
                 place_price[holder[k]] += reached - cost[k]
                 item_price[k] -= reached - cost[k]
-        while True:  # along the path each place takes the item by which it was entered
+        while True:  # along the path, each place takes the item through which it was reached
             p = came[end]
             holder[end] = p
             chosen[p], end = end, chosen[p]
@@ -66,7 +66,7 @@ _TABLE = 4096  # leaders are counted by a hash of their items
 
 @no_refcount
 def place_of(leader):
-    """Where a leader is counted: a polynomial of its items, in their order."""
+    """Index of a leader's counter: a polynomial hash of its items, in their order."""
     h = 17
     for p in range(leader.size):
         h = (31 * h + int(leader[p]) + 1) % 1_000_003
@@ -75,7 +75,7 @@ def place_of(leader):
 
 @kernel
 def elect(shown, clicks, allowed, leader, rng):
-    """The list of allowed items with the largest sum of click rates at their places; of equal ones a random one.
+    """The list of allowed items with the largest sum of click rates at their places; ties broken at random.
 
     Returns the allowed items in the random order in which they were compared.
     """
@@ -98,9 +98,9 @@ def elect(shown, clicks, allowed, leader, rng):
 
 @kernel
 def step(bounds, leader, items, order, ranking):
-    """Write the leader, or the neighbour of it with the largest sum of bounds if that is larger, into `ranking`.
+    """Write the leader, or its neighbour with the largest sum of bounds if that is larger, into `ranking`.
 
-    Neighbours trade two places that follow one another in `order`, from the most clicked place to the least, or have
+    Neighbours trade two consecutive places of `order`, from the most clicked place to the least, or have
     another item at the last of these.
     """
     d = leader.size
@@ -126,14 +126,14 @@ def step(bounds, leader, items, order, ranking):
 
 
 class GRAB(NamedTuple):
-    """The list that is best by click rates of item and place, or a neighbour of it whose KL bounds promise more.
+    """Shows the best list by click rates of item and place, or a neighbour of it whose KL bounds promise more.
 
-    Gauthier, Gaudel, Fromont, Lompo 2021, Algorithm 1: neighbours trade two places that follow one another in the
-    order of their click rates, or replace the item at the last of them. Attention is not told: what is learnt is
-    the rate of each item at each place. The leader is shown each `period`-th time that it leads. As in the authors'
-    code the bounds are max{q : n kl(rate, q) <= log T}, 1 where an item was never shown, and `period` is 10; the
-    paper's have the logarithm of how often this leader led. Leaders are counted by a hash, and of equally good ones
-    a random one leads.
+    Gauthier, Gaudel, Fromont, Lompo 2021, Algorithm 1: neighbours trade two places that are consecutive in the order
+    of their click rates, or replace the item at the last of them. Attention is unknown: it learns the rate of each
+    item at each place. The leader is shown every `period`-th time that it leads. As in the authors' code the bounds
+    are max{q : n kl(rate, q) <= log T}, 1 if an item was never shown, and `period` is 10; the paper's have the
+    logarithm of how often this leader led. Leaders are counted by a hash, and ties between leaders are broken at
+    random.
     """
 
     shown: Counts  # [K, length]

@@ -1,4 +1,4 @@
-"""The best list, known beforehand: the ceiling."""
+"""The best list, known in advance: the upper limit for every learner."""
 
 from typing import NamedTuple
 
@@ -10,9 +10,9 @@ from ..core.kernels import top_allowed
 
 
 class Oracle(NamedTuple):
-    """Shows the most attractive items it was told of before round 1; the only learner that knows attractions.
+    """Shows the most attractive items, given before round 1; the only learner that knows attractions.
 
-    Under drifting taste it stays with the attractions of the start.
+    If taste drifts, it keeps to the attractions of the start.
     """
 
     attraction: Floats  # [K]

@@ -1,4 +1,4 @@
-"""FTRL for position-based users: follow the regularised leader over chances of items at places.
+"""FTRL for position-based users: follow the regularised leader over the chances of items at places.
 
 Lists are drawn so that each item has its chance at each place."""
 
@@ -13,20 +13,20 @@ from ..core.contract import Problem
 from ..core.settings import real
 
 _STEPS = 60
-_CLOSE = 1e-4  # what places and items have in all may be this far from 1
-_RIDGE = 1e-12  # of the equations, which are singular where every item is sure to be shown
+_CLOSE = 1e-4  # tolerance of the sums of chances by place and by item
+_RIDGE = 1e-12  # added to the equations, which are singular if every item is sure to be shown
 
 
 @kernel
 def match(losses, scale, price, fee, chances):
-    """The minimiser of <losses, x> - 2 scale sum sqrt(x), the 1/2-Tsallis entropy, over chances x of items at places.
+    """Minimise <losses, x> - 2 scale sum sqrt(x), the 1/2-Tsallis entropy, over chances x of items at places.
 
     Each place has one item, each item at most one place. x = (scale / (losses + price of the place + fee of the
     item))^2, where prices and fees minimise sum of scale^2 / (losses + price + fee) + sum of prices + sum of fees,
-    fees at least 0 and more only for items that are sure to be shown. Prices, then fees, each alone, then Newton's
-    method on both at once; they start where they ended last time. `chances`, [d, K], receives x, made so that no
-    place and no item has more than 1. Returns how far from 1 one was at most: 1e-4, or what 60 steps leave. O(d K) a
-    step.
+    fees at least 0 and positive only for items that are sure to be shown. First prices, then fees, each alone, then
+    Newton's method on both together, starting from their last values. `chances`, [d, K], receives x, scaled so that
+    no place and no item has more than 1. Returns the largest deviation of a sum from 1: at most 1e-4, or what 60
+    steps leave. O(d K) a step.
     """
     d, k = losses.shape
     rows, columns = np.empty(d), np.empty(k)
@@ -48,7 +48,7 @@ def match(losses, scale, price, fee, chances):
 
 @no_refcount
 def measure(losses, scale, price, fee, chances, rows, columns):
-    """Chances at these prices and fees and their sums; returns what is minimised, infinite outside, and the error."""
+    """Compute chances at these prices and fees and their sums; returns objective (infinite outside) and error."""
     goal, off = 0.0, 0.0
     columns[:] = 0.0
     for p in range(rows.size):
@@ -74,7 +74,7 @@ def measure(losses, scale, price, fee, chances, rows, columns):
 
 @kernel
 def improve(losses, scale, price, fee, chances, rows, columns, goal):
-    """One step of Newton's method on the prices and on the fees that matter, shortened until it helps."""
+    """One step of Newton's method on the prices and the active fees, shortened until it improves the objective."""
     d = rows.size
     crowded = np.flatnonzero((fee > 0.0) | (columns > 1.0))
     n = d + crowded.size
@@ -109,7 +109,7 @@ def improve(losses, scale, price, fee, chances, rows, columns, goal):
 
 @no_refcount
 def solve_in_place(table, right):
-    """Write the solution of table x = right into `right`, by elimination; for symmetric tables without pivots."""
+    """Write the solution of table x = right into `right`, by elimination without pivots, for symmetric tables."""
     n = right.size
     for i in range(n):
         table[i, i] *= 1.0 + _RIDGE
@@ -128,7 +128,7 @@ def solve_in_place(table, right):
 
 @no_refcount
 def settle_apart(losses, scale, price, fee):
-    """The price of each place with these fees, then the fee of each item with these prices."""
+    """Solve for the price of each place given the fees, then for the fee of each item given the prices."""
     for p in range(price.size):
         price[p] = root(losses[p], fee, scale, price[p])
     for i in range(fee.size):
@@ -160,15 +160,15 @@ def root(losses, fee, scale, start):
     return price
 
 
-_EDGE = 1e-9  # chances closer than this to 0 or 1 are taken for it
+_EDGE = 1e-9  # chances closer than this to 0 or 1 count as 0 or 1
 
 
 @kernel
 def draw_matching(chances, chosen, rng):
     """Draw an item for each place, each pair with exactly its chance; -1, nobody, with the chance that a place lacks.
 
-    Neighbouring items are taken together as long as they have at most 1 in all: such a group gets at most one place,
-    so at most one of its items is shown, which is drawn last. O(d K), and at most 2 d + 2 groups are matched.
+    Neighbouring items are grouped while their chances sum to at most 1: such a group gets at most one place, so at
+    most one of its items is shown, which is drawn last. O(d K), with at most 2 d + 2 groups to match.
     """
     d, k = chances.shape
     ends = np.empty(2 * d + 3, np.int64)
@@ -183,7 +183,7 @@ def draw_matching(chances, chosen, rng):
             total = 0.0
         total += more
     ends[groups] = k
-    x = np.zeros((d, groups + 2))  # the last column is nobody
+    x = np.zeros((d, groups + 2))  # the last column stands for nobody
     for p in range(d):
         start, lack = 0, 1.0
         for g in range(groups + 1):
@@ -202,7 +202,7 @@ def draw_matching(chances, chosen, rng):
 
 @no_refcount
 def _one_of(chances, start, end, rng):
-    """An item from start to end, with chances in proportion to these."""
+    """Draw an item from start to end, with chances proportional to these."""
     total = 0.0
     for i in range(start, end):
         total += chances[i]
@@ -216,11 +216,11 @@ def _one_of(chances, start, end, rng):
 
 @kernel
 def round_pairs(x, rng):
-    """Make chances of pairs 0 or 1, with these as expectations: dependent rounding (Gandhi et al. 2006).
+    """Round chances of pairs to 0 or 1, with these as expectations: dependent rounding (Gandhi et al. 2006).
 
-    Rows sum to 1 and stay so; columns that sum to at most 1 do. While pairs are neither sure nor excluded, take a
+    Rows sum to 1, columns to at most 1, before and after. While undecided pairs are left, take a
     path or a cycle of them and move as much as possible from every second one to the others, in one of two
-    directions, with odds that leave all expectations as they are. Each move decides a pair.
+    directions, with odds that preserve all expectations. Each move decides a pair.
     """
     d, k = x.shape
     items, count = np.empty((d, k), np.int64), np.zeros(d, np.int64)
@@ -240,7 +240,7 @@ def round_pairs(x, rng):
 
 @kernel
 def stand_in(chosen, allowed, ranking, rng):
-    """Write the items drawn into `ranking`; where nobody was, or one that may not be shown, a random other item."""
+    """Write the items drawn into `ranking`; a random other item replaces nobody and items that may not be shown."""
     free = allowed.copy()
     for p in range(ranking.size):
         k = chosen[p]
@@ -256,7 +256,7 @@ def stand_in(chosen, allowed, ranking, rng):
 
 @no_refcount
 def _open(x, items, count, p, other):
-    """An undecided item of place p that is not `other`; -1 where there is none. Decided ones leave its list."""
+    """An undecided item of place p that is not `other`; -1 if there is none. Removes decided ones from its list."""
     at = count[p] - 1
     while at >= 0:
         i = items[p, at]
@@ -271,7 +271,7 @@ def _open(x, items, count, p, other):
 
 @no_refcount
 def _open_place(x, i, other):
-    """An undecided place of item i that is not `other`; -1 where there is none."""
+    """An undecided place of item i that is not `other`; -1 if there is none."""
     for p in range(x.shape[0]):
         if p != other and _EDGE < x[p, i] < 1.0 - _EDGE:
             return p
@@ -280,20 +280,20 @@ def _open_place(x, i, other):
 
 @no_refcount
 def _walk(x, items, count, p, places, path):
-    """From place p over undecided pairs, written as (places[e], path[e]): to a cycle, else from its end to another.
+    """Walk over undecided pairs from place p, written as (places[e], path[e]): to a cycle, or between two dead ends.
 
-    Returns which of them are the cycle, or all of a path that cannot go on at either end.
+    Returns the range of pairs that forms the cycle or the path.
     """
     first, last, ended = _step(x, items, count, p, -1, places, path)
     if ended:
-        item = path[last - 1] if last % 2 == 1 else -1  # it ends at an item, or (by rounding) at a place
+        item = path[last - 1] if last % 2 == 1 else -1  # it ended at an item, or (by rounding) at a place
         first, last, ended = _step(x, items, count, places[last - 1], item, places, path)
     return first, last
 
 
 @no_refcount
 def _step(x, items, count, p, item, places, path):
-    """The pairs from place p on, or from the item by whose pair with p it starts: first, last, whether it ended."""
+    """Follow pairs from place p, or from the item of its first pair; returns first, last, whether it ended."""
     n = 0
     if item >= 0:
         places[0], path[0] = p, item
@@ -319,7 +319,7 @@ def _step(x, items, count, p, item, places, path):
 
 @no_refcount
 def _shift(x, places, path, first, last, rng):
-    """Move chances along these pairs, up at every second one and down at the others, or the other way."""
+    """Move chances along these pairs, up at every second one and down at the others, or the reverse."""
     up = down = 1.0
     for e in range(first, last):
         value = x[places[e], path[e]]
@@ -338,14 +338,14 @@ _LEAST = 1e-6  # weights beyond 1e6 would decide the run by one observation (our
 class PBMFTRL(NamedTuple):
     """Lists drawn by chances of each item at each place, which follow importance-weighted losses 1 - click.
 
-    Chen, Zhao, Li 2022 (FTRL-PBM), a reconstruction: its text was not at hand. Certain is what its abstract says:
-    follow the regularised leader with Tsallis entropy, for users who look at places, log T with clicks of one law and
-    d sqrt(K T) whatever they are, which is the bound for d K pairs of item and place of which d are seen in a round.
-    From that: chances x of pairs, one item a place and at most one place an item, x the minimiser of <estimated
-    losses, x> - 2 sqrt(t) / rate sum sqrt(x), the constants of Tsallis-INF (Zimmert, Seldin 2021); lists with exactly
-    these chances by dependent rounding. Attention is not told: as for GRAB, each pair is learnt alone.
+    A reconstruction of Chen, Zhao, Li 2022 (FTRL-PBM) from its abstract, since its text was not available: follow the
+    regularised leader with Tsallis entropy, for position-based users; regret log T for stochastic clicks and d sqrt(K
+    T) for any, which is the bound for d K pairs of item and place of which d are seen in a round. From that: chances
+    x of pairs, one item a place and at most one place an item, x the minimiser of <estimated losses, x> - 2 sqrt(t) /
+    rate sum sqrt(x), the constants of Tsallis-INF (Zimmert, Seldin 2021); lists with exactly these chances by
+    dependent rounding. Attention is unknown: as in GRAB, each pair is learnt alone.
 
-    Settings: `rate`, 1: higher follows the losses sooner.
+    Settings: `rate`, 1: a higher one follows the losses faster.
     """
 
     losses: Floats  # [length, K] estimated cumulative loss of each pair

@@ -1,4 +1,4 @@
-"""PB-MHB: Thompson sampling of attractions and attention together, by Metropolis and Hastings."""
+"""PB-MHB: Thompson sampling of attractions and attention together, by Metropolis-Hastings."""
 
 import math
 from typing import NamedTuple
@@ -13,13 +13,13 @@ from ..core.philox import start, uniform
 from ..core.settings import real, whole
 from .shared.place_counts import PlaceCounts, count_places
 
-_EDGE = 1e-12  # attractions and attention stay inside of (0, 1)
-_WIDE = 0.5  # from this width on a normal law on [0, 1] is drawn from uniform numbers
+_EDGE = 1e-12  # keeps attractions and attention inside (0, 1)
+_WIDE = 0.5  # from this width on, a truncated normal draw starts from a uniform one
 
 
 @no_refcount
 def propose(x, width, chance):
-    """A draw from the normal law with mean x and this width, truncated to (0, 1): exact, by rejection."""
+    """A draw from the normal distribution with mean x and this width, truncated to (0, 1): exact, by rejection."""
     while True:
         if width >= _WIDE:
             y = uniform(chance)
@@ -34,14 +34,14 @@ def propose(x, width, chance):
 
 @no_refcount
 def log_mass(x, width):
-    """Logarithm of the mass that the normal law around x has in [0, 1]."""
+    """Logarithm of the mass of the normal distribution around x in [0, 1]."""
     scale = 1.0 / (width * math.sqrt(2.0))
     return math.log(0.5 * (math.erf((1.0 - x) * scale) + math.erf(x * scale)))
 
 
 @no_refcount
 def gain_of_item(counts, attention, k, x, y):
-    """How much the log-likelihood of item k's counts gains if its attraction is y instead of x. O(d)."""
+    """Gain of the log-likelihood of item k's counts if its attraction is y instead of x. O(d)."""
     clicks, gain = 0, 0.0
     for p in range(attention.size):
         clicks += counts.clicks[k, p]
@@ -53,7 +53,7 @@ def gain_of_item(counts, attention, k, x, y):
 
 @no_refcount
 def gain_of_place(counts, attraction, p, x, y):
-    """The same of place p, for an attention of y instead of x. O(K)."""
+    """Gain of the log-likelihood of place p's counts if its attention is y instead of x. O(K)."""
     clicks, gain = 0, 0.0
     for k in range(attraction.size):
         clicks += counts.clicks[k, p]
@@ -65,7 +65,7 @@ def gain_of_place(counts, attraction, p, x, y):
 
 @no_refcount
 def sweep(counts, attraction, attention, width, chance):
-    """One step of Metropolis and Hastings for each attraction, then for the attention of each place but the first."""
+    """One Metropolis-Hastings step for each attraction, then for the attention of each place but the first."""
     for k in range(attraction.size):
         x = attraction[k]
         y = propose(x, width, chance)
@@ -83,20 +83,19 @@ def sweep(counts, attraction, attention, width, chance):
 class PBMHB(NamedTuple):
     """Shows the best items of a draw from the posterior of attractions and attention, in the order of the attention.
 
-    Gauthier, Gaudel, Fromont 2020 (PB-MHB): attention is not told but drawn with the attractions, relative to the
-    first place's, which is 1 and so should be the highest. Uniform priors. One chain of Metropolis and Hastings
-    goes on from update to update, `sweeps` steps of each number, proposed by a normal law on [0, 1] of width c /
-    sqrt(updates); c = 1000 and one sweep are the authors' choice, by which proposals are almost uniform for a
-    million rounds. It starts at 1/2. The chain moves in `update` alone: lists between two updates are the same.
-    Their code adds half a click and half a miss for each item and place; the paper and we do not. No defence. O(d
-    K) a round.
+    Gauthier, Gaudel, Fromont 2020 (PB-MHB): attention is unknown and drawn with the attractions, relative to that of
+    the first place, which is 1 and should be the highest. Uniform priors. One Metropolis-Hastings chain continues
+    from update to update, `sweeps` steps of each number, with proposals from a normal distribution on [0, 1] of width
+    c / sqrt(updates); c = 1000 and one sweep are the authors' choice, which makes proposals almost uniform for a
+    million rounds. It starts at 1/2. Only `update` moves the chain: lists between two updates are equal. Their code
+    adds half a click and half a miss for each item and place; the paper and we do not. No defence. O(d K) a round.
     """
 
-    counts: PlaceCounts  # told no attention
+    counts: PlaceCounts  # without attention
     attraction: Floats  # [K]
     attention: Floats  # [length]
     updates: Ints  # [1]
-    chance: Ints  # [2] of the chain
+    chance: Ints  # [2] random state of the chain
     c: float
     sweeps: int
 

@@ -1,4 +1,4 @@
-"""PBM-PIE: the best items by their means, and one place for what may be better."""
+"""PBM-PIE: the best items by their means, and one place to explore."""
 
 import math
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ from ..core.places import attention_of, place_best_first
 from ..core.settings import known_horizon, real
 from .shared.place_counts import PlaceCounts, count_places, sums, uncount_places
 
-_EDGE = 1e-12  # of means that are compared: 0 and 1 have no logarithm
+_EDGE = 1e-12  # keeps means away from 0 and 1, which have no logarithm
 
 
 @no_refcount
 def set_means(counts, mean, fixed, ranking, examined):
-    """Mean S/N~ of items whose counts have changed, and the part of their Phi(q) that no q changes."""
+    """Update the mean S/N~ of items whose counts have changed, and the part of their Phi(q) that is constant in q."""
     for p in range(examined):
         k = ranking[p]
         n, looked, s = sums(counts, k)
@@ -51,7 +51,7 @@ def may_reach(counts, fixed, k, x, misses, delta):
 
 @kernel
 def explore(counts, mean, fixed, allowed, delta, ranking, coin, pick):
-    """With chance 1/2 give the last place to an item that may be better, drawn evenly; `ranking` is best first."""
+    """With chance 1/2 give the last place to a uniformly drawn item that may be better; `ranking` is best first."""
     d, x = ranking.size, mean[ranking[-1]]
     if coin >= 0.5 or x > 1.0:
         return
@@ -72,12 +72,12 @@ def explore(counts, mean, fixed, allowed, delta, ranking, coin, pick):
 class PBMPIE(NamedTuple):
     """The best items by their means S/N~; half of the time the last place goes to another that may be better.
 
-    Lagree, Vernade, Cappe 2016, Algorithm 1, after PIE of Combes et al. 2015: those may whose KL bound U = max{q :
-    sum_p N_p kl(S_p / N_p, attention_p q) <= (1 + epsilon) log T} reaches the mean of the last listed one. The last
-    place is the one with the least attention. Its first K rounds, in which each item stands at each place, are here
-    shorter: items never shown come first, in random order. No defence.
+    Lagree, Vernade, Cappe 2016, Algorithm 1, after PIE of Combes et al. 2015. An item may be better if its KL bound U
+    = max{q : sum_p N_p kl(S_p / N_p, attention_p q) <= (1 + epsilon) log T} reaches the mean of the last listed one.
+    The last place is the one with the least attention. The paper's first K rounds, in which each item stands at each
+    place, are shorter here: items never shown come first, in random order. No defence.
 
-    Settings: `eta` or `attention`, what it is told of the users, as for `PositionBased`; `epsilon`, 0.
+    Settings: `eta` or `attention`, the assumed attention of users, as for `PositionBased`; `epsilon`, 0.
     """
 
     counts: PlaceCounts

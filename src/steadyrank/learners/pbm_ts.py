@@ -1,10 +1,10 @@
-"""PBM-TS: Thompson sampling item by item, for users whose attention by place is known.
+"""PBM-TS: Thompson sampling with a posterior for each item, for users whose attention by place is known.
 
-Draws from the posterior of an attraction that was looked at through places are exact. The density of an attraction a
-with S clicks and F_p times no click at place p is, up to a factor and with a uniform prior,
+Exact draws from the posterior of an attraction observed through the attention of places. The density of an attraction
+a with S clicks and F_p times no click at place p is, up to a factor and with a uniform prior,
 a^S prod_p (1 - attention_p a)^F_p (Lagree, Vernade, Cappe 2016, section 6). Its logarithm g is concave, so three
 pieces lie above it: a flat one at its mode between two points, and beyond each the line from the mode through that
-point (Devroye 1986, section VII.2). Draws below these pieces are kept as often as they lie below the density.
+point (Devroye 1986, section VII.2). A draw below these pieces is accepted with the ratio of density to pieces.
 """
 
 import math
@@ -20,17 +20,17 @@ from ..core.kernels import top
 from ..core.places import attention_of, place_best_first
 from .shared.place_counts import PlaceCounts, count_places, uncount_places
 
-MODE, PEAK, LEFT, RIGHT, LOW, HIGH = range(6)  # columns: a and g(a) there, two points, and g - PEAK at these
+MODE, PEAK, LEFT, RIGHT, LOW, HIGH = range(6)  # columns: the mode a and g(a), two points, and g - PEAK at these
 
 
 class PlacePosteriors(NamedTuple):
-    """The three pieces above each item's posterior. 48 bytes an item."""
+    """The three pieces above the log posterior of each item. 48 bytes an item."""
 
     pieces: Floats  # [K, 6]
 
     @classmethod
     def create(cls, n_items: int) -> "PlacePosteriors":
-        """Of items never shown: flat."""
+        """Flat: no item was shown yet."""
         pieces = np.zeros((n_items, 6))
         pieces[:, RIGHT] = 1.0
         return cls(pieces)
@@ -63,7 +63,7 @@ def slopes(counts, k, a):
 
 @no_refcount
 def find_mode(counts, k):
-    """Where g is highest in [1e-9, 1 - 1e-9], by Newton's method between bounds that close in."""
+    """The maximum of g in [1e-9, 1 - 1e-9], by Newton's method within a shrinking bracket."""
     low, high = 1e-9, 1.0 - 1e-9
     if slopes(counts, k, low)[0] <= 0.0:
         return low
@@ -83,7 +83,7 @@ def find_mode(counts, k):
 
 @no_refcount
 def find_point(counts, k, mode, peak, step, end):
-    """A point on the side of `end` where g is 1/2 to 2 below its peak, `mode + step` if it will do; and by how much.
+    """A point towards `end` where g is 1/2 to 2 below its peak, `mode + step` if that qualifies; and by how much.
 
     The end itself, if g is higher there.
     """
@@ -106,7 +106,7 @@ def find_point(counts, k, mode, peak, step, end):
 
 @no_refcount
 def set_pieces(posteriors, counts, ranking, examined):
-    """The pieces of items whose counts have changed."""
+    """Update the pieces of items whose counts have changed."""
     for p in range(examined):
         k = ranking[p]
         piece = posteriors.pieces[k]
@@ -121,7 +121,7 @@ def set_pieces(posteriors, counts, ranking, examined):
 
 @no_refcount
 def draw_attraction(posteriors, counts, k, rng):
-    """A draw from item k's posterior; about three uniform numbers, and seldom the density itself."""
+    """A draw from item k's posterior; takes about three uniforms, and rarely evaluates the density."""
     piece = posteriors.pieces[k]
     mode, left, right, low, high = piece[MODE], piece[LEFT], piece[RIGHT], piece[LOW], piece[HIGH]
     if low == 0.0 and high == 0.0:
@@ -152,11 +152,11 @@ def draw_attraction(posteriors, counts, k, rng):
 class PBMTS(NamedTuple):
     """Ranks by one draw from each item's posterior, a^S prod_p (1 - attention_p a)^(N_p - S_p) up to a factor.
 
-    Lagree, Vernade, Cappe 2016, section 6; the draws are exact, by rejection, from closer bounds than theirs. N_p
+    Lagree, Vernade, Cappe 2016, section 6; draws are exact, by rejection, with a tighter envelope than theirs. N_p
     and S_p count how often the item was shown at place p, and clicked there. The prior is uniform. The highest draw
-    stands where attention is highest. No defence.
+    goes where attention is highest. No defence.
 
-    Settings: `eta` or `attention`, what it is told of the users, as for `PositionBased`.
+    Settings: `eta` or `attention`, the assumed attention of users, as for `PositionBased`.
     """
 
     counts: PlaceCounts

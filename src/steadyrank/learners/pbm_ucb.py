@@ -1,4 +1,4 @@
-"""PBM-UCB: optimism item by item, for users whose attention by place is known."""
+"""PBM-UCB: an upper confidence bound for each item, for users whose attention by place is known."""
 
 import math
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from .shared.ucb.bounds import GUESSED, Bounds, keep, rank_by_bounds, void
 
 @no_refcount
 def set_indices(counts, looks, level, root, width, ranking, examined):
-    """The parts of the indices of items whose counts have changed."""
+    """Update the parts of the indices of items whose counts have changed."""
     for p in range(examined):
         k = ranking[p]
         n, looked, s = sums(counts, k)
@@ -30,10 +30,10 @@ def set_indices(counts, looks, level, root, width, ranking, examined):
 class PBMUCB(NamedTuple):
     """Index S/N~ + sqrt(N/N~) sqrt(delta / (2 N~)), delta = (1 + epsilon) log t (Lagree, Vernade, Cappe 2016).
 
-    N is how often an item was shown, N~ the attention that it got there in all, S its clicks. The k-th highest index
-    stands at the place with the k-th most attention. Items never shown come first. No defence.
+    N is how often an item was shown, N~ the total attention of its places, S its clicks. The item with the k-th
+    highest index goes to the place with the k-th most attention. Items never shown come first. No defence.
 
-    Settings: `eta` or `attention`, what it is told of the users, as for `PositionBased`; `epsilon`, 0.
+    Settings: `eta` or `attention`, the assumed attention of users, as for `PositionBased`; `epsilon`, 0.
     """
 
     counts: PlaceCounts

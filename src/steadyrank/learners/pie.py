@@ -1,4 +1,4 @@
-"""PIE: the best items by their means, and one place for what may be better."""
+"""PIE: the best items by their means, and one place to explore."""
 
 import math
 from typing import NamedTuple
@@ -11,12 +11,12 @@ from ..core.contract import Problem
 from ..core.kernels import count_bits, top, uncount_bits
 from ..core.settings import whole
 
-_EDGE = 1e-12  # of means that are compared: 0 and 1 have no logarithm
+_EDGE = 1e-12  # keeps means away from 0 and 1, which have no logarithm
 
 
 @kernel
 def candidates(looks, clicks, open_to, x, level):
-    """Items open to choice whose bound max{q : n kl(S/n, q) <= level} is at least x; in item order."""
+    """Items with open_to[k] whose bound max{q : n kl(S/n, q) <= level} is at least x; in item order."""
     items, size = np.empty(looks.size, np.int64), 0
     x = min(max(x, _EDGE), 1.0 - _EDGE)
     for k in range(looks.size):
@@ -34,14 +34,14 @@ def candidates(looks, clicks, open_to, x, level):
 
 
 class PIE(NamedTuple):
-    """The best items by their means S/n; half of the time another that may be better is put in at one place.
+    """The best items by their means S/n; half of the time another that may be better is inserted at one place.
 
-    Combes, Magureanu, Proutiere, Laroche 2015, PIE(slot), for users who scan until they click: those may be better
-    whose KL bound max{q : n kl(S/n, q) <= log t + 4 log log t} reaches the mean of the last listed one; one of
-    them, drawn evenly, takes the place `slot` and those behind it move down. Items never seen come first, in random
+    Combes, Magureanu, Proutiere, Laroche 2015, PIE(slot), for users who scan until they click. An item may be better
+    if its KL bound max{q : n kl(S/n, q) <= log t + 4 log log t} reaches the mean of the last listed one. One of them,
+    drawn uniformly, takes the place `slot` and those behind it move down. Items never seen come first, in random
     order. No defence.
 
-    Settings: `slot`, from 1, the place for what may be better: the first is looked at always.
+    Settings: `slot`, from 1, the place to explore: the first one is always looked at.
     """
 
     looks: Ints  # [K]

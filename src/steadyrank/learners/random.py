@@ -1,4 +1,4 @@
-"""Uniformly random lists: the floor that every learner must beat."""
+"""Uniformly random lists: the baseline that every learner must beat."""
 
 from typing import NamedTuple
 

@@ -40,7 +40,7 @@ def compare(wins, better, block, clicked, log_c):
 def split(better, block, length):
     """Number the blocks: 0 for items with nothing better, 1 for those with nothing better among the rest, ...
 
-    Stops when the list is full. False clicks can make the relation cyclic; what is left then is one block.
+    Stops when the list is full. False clicks can make the relation cyclic; the remaining items then form one block.
     """
     k = block.size
     above = np.zeros(k, np.int32)
@@ -69,12 +69,12 @@ def split(better, block, length):
 
 
 class TopRank(NamedTuple):
-    """Shuffles blocks of items of unproven order (Lattimore, Kveton, Li, Szepesvari 2018, Algorithm 1).
+    """Shuffles blocks of items whose order is not proven (Lattimore, Kveton, Li, Szepesvari 2018, Algorithm 1).
 
     Statistic, threshold and constant agree with third-party source code; delta = 1/T. Works for many click
     models, because it uses clicks and not what was examined: an item of a clicked item's block that was not
-    clicked lost against it, shown or not. No defence: a wrong relation is never taken back. With T = 40,000 it
-    takes at least 27 clicks more to order a pair. 5 bytes a pair.
+    clicked lost against it, shown or not. No defence: a wrong relation is never revoked. With T = 40,000 it
+    takes at least 27 more clicks on one than on the other to order a pair. 5 bytes a pair.
     """
 
     wins: Counts  # [K, K] rounds in which row was clicked and column was not, within a block

@@ -10,14 +10,14 @@ from ..core.kernels import top_allowed
 from ..core.settings import given_features, real
 from .shared.linear_posterior import LinearPosterior, learn_by_descent, upper
 
-_RATE = 0.5 * math.log(2.0) + 2.0  # Zhang and Sugiyama 2023: log(2) / 2 + B + 1, for weights of a norm of B = 1
+_RATE = 0.5 * math.log(2.0) + 2.0  # Zhang and Sugiyama 2023: log(2) / 2 + B + 1, for weights with norm at most B = 1
 
 
 class UCBCLB(NamedTuple):
     """Ranks by z' theta + c sqrt(z' H^-1 z), a bound of the logit; z the products of item and visitor features.
 
-    Lee et al. 2025, as far as can be told from its abstract and reviews: theta by online mirror descent on the
-    logistic loss, H = I + sum s z z' with the slope s of the sigmoid. A reconstruction: `c` is a setting where the
+    A reconstruction of Lee et al. 2025 from its abstract and reviews: theta by online mirror descent on the
+    logistic loss, H = I + sum s z z' with the slope s of the sigmoid. `c` is a setting where the
     paper has the width of its theory, the step is that of Zhang and Sugiyama 2023 without its projection, and the
     paper's exchange of places within a list (DO-SWAP) is left out. `alpha` as in `CascadeLinUCB`.
     """

@@ -1,4 +1,4 @@
-"""UniRank: sets of items in order, told apart by their clicks alone, whatever users do."""
+"""UniRank: ordered sets of items, separated by clicks alone, for any click model."""
 
 import math
 from typing import NamedTuple
@@ -14,9 +14,9 @@ from ..core.settings import known_horizon
 
 @no_refcount
 def count_win(ahead, total, score, i, j):
-    """Item i was clicked and j was not, both in one set; returns whether it changed who beats whom.
+    """Count that item i was clicked and j of the same set was not; returns whether it changed who beats whom.
 
-    ahead[i, j] is how much more often i won than j, total[i, j] how often one of them did, score[i] how many i beats.
+    ahead[i, j]: duels that i won less those that j won; total[i, j]: duels; score[i]: number of items that i beats.
     """
     ahead[i, j] += 1
     ahead[j, i] -= 1
@@ -31,9 +31,9 @@ def count_win(ahead, total, score, i, j):
 def leading_sets(ahead, score, enough, part):
     """Number the sets of the leading order into `part`, 0 for the first.
 
-    A set is the smallest group of the items left of which each beats every other one left. Whoever beats most
-    belongs to it; whoever is not beaten by one of the group belongs to it. Items behind `enough` others are one
-    last set. O(K) for each item of a set, so O(K^2) while nothing is known.
+    A set is the smallest group of the remaining items each of which beats all the others. The item that beats most
+    belongs to it, and so does every item that some member does not beat. Items behind `enough` others form one last
+    set. O(K) for each item of a set, so O(K^2) while nothing is known.
     """
     n_items = part.size
     queue, worth = np.empty(n_items, np.int64), score.copy()
@@ -56,7 +56,7 @@ def leading_sets(ahead, score, enough, part):
         for q in range(size):
             column = ahead[queue[q]]
             for i in range(n_items):
-                worth[i] -= column[i] < 0  # i beat it, and what is left is counted among itself
+                worth[i] -= column[i] < 0  # only duels among the remaining items count
         placed += size
         number += 1
     for i in range(n_items):
@@ -65,9 +65,9 @@ def leading_sets(ahead, score, enough, part):
 
 @no_refcount
 def may_win(ahead, total, j, i, most, level):
-    """The largest share of j's wins among those of j and i that KL-UCB allows, if it is above `most`; else `most`.
+    """The largest share of j's wins over i that KL-UCB allows, if it is above `most`; else `most`.
 
-    1 if they never met. Most are refused by one divergence, without solving for the bound.
+    1 if they never met. One divergence rejects most pairs, without solving for the bound.
     """
     n = total[j, i]
     if n == 0:
@@ -83,7 +83,7 @@ def may_win(ahead, total, j, i, most, level):
 
 @kernel
 def members(mixed, allowed, c):
-    """The allowed items of set c."""
+    """The allowed items of set c, in item order."""
     items, n = np.empty(mixed.size, np.int64), 0
     for k in range(mixed.size):
         if allowed[k] and mixed[k] == c:
@@ -94,7 +94,7 @@ def members(mixed, allowed, c):
 
 @kernel
 def challenger(ahead, total, leaders, others, level, u):
-    """Of the others, the one that may win most against one of the leaders, if more than half; else -1. Ties by u."""
+    """The one of `others` that may win most duels with one of the leaders, if more than half; else -1. Ties by u."""
     most, ties = 0.5, 0
     shares = np.empty(others.size)
     for q in range(others.size):
@@ -115,11 +115,11 @@ def challenger(ahead, total, leaders, others, level, u):
 
 @kernel
 def mix(ahead, total, part, allowed, size, level, u, mixed):
-    """Write the sets that are shown into `mixed`: neighbours of the leading order are joined if that may be better.
+    """Write the sets that are shown into `mixed`, joining neighbours of the leading order that may be in wrong order.
 
     From the first set on: two sets that both fit into the list are joined if an item of the second may win against
-    one of the first; then neither is joined to another. A set is joined by the one item that may win most, if it
-    may, of a next set that does not fit. Returns the set that the list ends in, if only a part of it is shown, else
+    one of the first; then neither is joined to another. If the next set does not fit, only its one item that may win
+    most joins. Returns the set in which the list ends, if only a part of it is shown, else
     -1; and the item that joined a set which filled the list without it, or -1.
     """
     mixed[:] = part
@@ -145,15 +145,15 @@ def mix(ahead, total, part, allowed, size, level, u, mixed):
     return -1, -1
 
 
-LAST, JOINED = 0, 1  # places of a note behind those of the list: what `mix` returns
+LAST, JOINED = 0, 1  # indices in a note, behind the list's: what `mix` returns
 
 
 @kernel
 def compare(ahead, total, score, part, ranking, sets, bits, examined, last, joined):
     """Count each clicked item against those of its set that were not; returns whether any relation changed.
 
-    Where the list ended in a set of which only some were shown, `last`, the others were not clicked: they are of that
-    part of the leading order, or the item that joined it.
+    If the list ended in a set of which only a part was shown, `last`, the rest of it counts as not clicked: the items
+    of that part of the leading order, or the item that joined it.
     """
     listed = np.zeros(part.size, np.bool_)
     for p in range(ranking.size):
@@ -175,19 +175,19 @@ def compare(ahead, total, score, part, ranking, sets, bits, examined, last, join
 class UniRank(NamedTuple):
     """Shuffles sets of items in the leading order, and mixes neighbouring sets that may be in the wrong order.
 
-    Gauthier, Gaudel, Fromont 2022, for any click model in which the more attractive of two items that trade places
-    is clicked more. Within a set lists are random, so of two of its items the one clicked alone more often is
-    better. The leading order is by these duels; a set is mixed with the next if an item of that may win more than
-    half of its duels with one of the set, by max{q : n kl(share, q) <= log t + 3 log log t}. A reconstruction:
-    certain are the duels, the bound and the search among neighbours of the leading order. Ours are that sets are
-    the smallest that beat all the rest, that at most one item comes from a set that does not fit into the list, and
-    the logarithm of t, where the paper has that of how often the leader led. No defence, but nothing is decided for
-    good. 8 bytes a pair of items.
+    Gauthier, Gaudel, Fromont 2022, for any click model in which the more attractive of two items that trade places is
+    clicked more. Within a set lists are random, so of two of its items the one clicked alone more often is better.
+    The leading order results from these duels. A set is mixed with the next one if an item of that may win more than
+    half of its duels with one of the set, by max{q : n kl(share, q) <= log t + 3 log log t}. A reconstruction: the
+    duels, the bound and the search among neighbours of the leading order are the paper's. Ours are that sets are the
+    smallest that beat all the rest, that at most one item comes from a set that does not fit into the list, and the
+    logarithm of t, where the paper has that of how often the leader led. No defence, but no decision is final. 8
+    bytes a pair of items.
     """
 
     ahead: Counts  # [K, K] duels won less those lost
     total: Counts  # [K, K] duels
-    score: Ints  # [K] how many others an item beats
+    score: Ints  # [K] number of others that an item beats
     part: Ints  # [K] number of its set in the leading order
     length: int
 

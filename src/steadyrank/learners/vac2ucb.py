@@ -1,4 +1,4 @@
-"""VAC2-UCB: optimism in a linear model, observations weighted by the largest variance they may have."""
+"""VAC2-UCB: optimism in a linear model, observations weighted by their largest possible variance."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from ..core.kernels import top_allowed
 from ..core.settings import given_features, real
 from .shared.linear_posterior import LinearPosterior, learn_by_range, upper
 
-_LEAST = 0.01  # variance: no observation weighs more than a hundred
+_LEAST = 0.01  # least variance: no observation has a weight above 100
 
 
 class VAC2UCB(NamedTuple):

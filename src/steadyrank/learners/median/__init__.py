@@ -1,1 +1,1 @@
-"""The paper's learners and estimators: means of medians, and the search for the unknown corruption."""
+"""The paper's learners and estimators: means of medians, and model selection for an unknown corruption."""

@@ -1,4 +1,4 @@
-"""The majority map of blocks of bits, q_b, its inverse g_b, and its form without replacement.
+"""The map from a bit's mean to a block's majority, q_b, its inverse g_b, and its form without replacement.
 
 Ghaffari et al., *Online Learning to Rank under Corruption*, eq. (q) of Appendix A and Algorithm 4, `Calibrate`.
 `b` is odd throughout and r = (b + 1) / 2.
@@ -25,7 +25,7 @@ def majority(b, p):
 
 @no_refcount
 def log_majority(b, p):
-    """log q_b(p) for 0 < p <= 1/2, where the fraction converges fast and nothing cancels or underflows."""
+    """log q_b(p) for 0 < p <= 1/2, where the fraction converges fast, without cancellation or underflow."""
     r = 0.5 * (b + 1)
     log_front = r * (math.log(p) + math.log1p(-p)) + math.lgamma(2.0 * r) - 2.0 * math.lgamma(r) - math.log(r)
     c = 1.0
@@ -50,8 +50,8 @@ def log_majority(b, p):
 def calibrate(b, y):
     """g_b(y), the exact inverse of q_b.
 
-    Newton on log q against log p: that curve is increasing and concave, and the start from the union bound
-    q_b(p) <= choose(b, r) p^r lies left of the root, so the steps rise to it and never overshoot.
+    Newton on log q against log p: that curve is increasing and concave, and the start, from the union bound
+    q_b(p) <= choose(b, r) p^r, is left of the root, so the iterates rise to it and never overshoot.
     """
     if b == 1 or y <= 0.0 or y >= 1.0 or y == 0.5:
         return min(max(y, 0.0), 1.0)
@@ -101,7 +101,7 @@ def calibrate_bisect(b, y, eta, steps):
 
 @no_refcount
 def block_majority(n, ones, b):
-    """Q = P(Hypergeom(n, ones, b) >= r): the chance that b of n bits drawn without replacement have a majority.
+    """Q = P(Hypergeom(n, ones, b) >= r): the chance of a majority among b of n bits drawn without replacement.
 
     O(b), relative accuracy.
     """
@@ -126,7 +126,7 @@ def minority(n, ones, b):
 
 @no_refcount
 def block_edge(n, ones, b):
-    """f = P(Hypergeom(n, ones, b - 1) = r - 1), what `block_majority_step` needs beside Q; 0 if impossible."""
+    """f = P(Hypergeom(n, ones, b - 1) = r - 1), which `block_majority_step` needs besides Q; 0 if impossible."""
     r = (b + 1) // 2
     if n < b or ones < r - 1 or n - ones < b - r:
         return 0.0
@@ -137,10 +137,10 @@ def block_edge(n, ones, b):
 def block_majority_step(q, f, n, ones, b, bit):
     """(Q, f) after one more bit, in O(1); n and `ones` count the bits before it, n >= b.
 
-    Absolute accuracy only (about 1e-15): where Q is nearly 0 or 1, evaluate `block_majority` itself.
+    Absolute accuracy only (about 1e-15): if Q is nearly 0 or 1, evaluate `block_majority` itself.
     """
     r = (b + 1) // 2
-    if f < 1e-290:  # impossible so far, or underflown: nothing to continue from
+    if f < 1e-290:  # impossible so far, or underflow: no value to continue from
         return block_majority(n + 1, ones + bit, b), block_edge(n + 1, ones + bit, b)
     q += (b * f / (n + 1.0)) * (bit - (ones - r + 1.0) / (n - b + 1.0))
     if bit == 1:

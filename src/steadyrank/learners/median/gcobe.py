@@ -1,21 +1,21 @@
 """G-COBE: model selection over an unknown amount of corruption, with its published tests and constants.
 
 Wei, Dann, Zimmert 2022, Algorithms 1 to 4 (BASIC, COBE, TwoModelSelect, G-COBE), checked against a transcription in
-public code of the paper's first author, not against their text. Ours: TwoModelSelect's challenger expects corruption
+public code of the paper's first author, not against their text. Ours: TwoModelSelect's challenger assumes corruption
 p sqrt(beta1 L) / beta2 (the transcription has p sqrt(beta1 L / beta2), whose dimension is wrong), its tests run after
-each round, L is rounded up to a whole round, beta3 = K, and where instance k has not acted in phase 1 its list is
-the last one shown. One state machine, because a learner is asked round by round:
+each round, L is rounded up to a whole round, beta3 = K, and if instance k has not acted in phase 1 its list is
+the last one shown. One state machine, because the simulator calls a learner round by round:
 
-- BASIC(k) draws instance i = k..k_max with chance alpha_i; each learns from its own rounds and is told to expect
+- BASIC(k) draws instance i = k..k_max with chance alpha_i; each learns from its own rounds and assumes
   corruption theta_i. It fails when a slower instance earns surely more, which proves C > 2^k.
 - COBE runs BASIC(k), BASIC(k + 1), ... as they fail.
-- G-COBE, for each k: phase 1 runs BASIC(k) for L_k rounds and notes instance k's most frequent list; phase 2
+- G-COBE, for each k: phase 1 runs BASIC(k) for L_k rounds and records instance k's most frequent list; phase 2
   (TwoModelSelect) plays that list against COBE restricted to other lists, to learn the gap between them. Once
-  L_k exceeds the horizon, phase 3 is COBE for the rest.
+  L_k exceeds the horizon, phase 3 is COBE for the remaining rounds.
 
 At the paper's size (beta1 = K log T, beta2 = beta3 = K, K = 500, T = 40,000) it is inert: beta4 is 2.8e9 (2.3e9
 by the paper's proof of Theorem 2, which has log T for log(T / delta) and no beta3), BASIC's test needs a reward gap
-beyond the horizon, and phase 2 plays half of its rounds by the challenger.
+that takes longer than the horizon, and phase 2 gives half of its rounds to the challenger.
 """
 
 import math
@@ -28,13 +28,13 @@ from ...core.compiling.jit import no_refcount
 from ...core.philox import philox
 from ...core.settings import known_horizon, whole
 
-K, PHASE, GONE, INSTANCE, ENGINE, TAU, EPOCH, GENERATION, LEADER = range(9)  # places of `counts`
-DHAT, M, R0, R1 = range(4)  # places of `numbers`
-_C_MAX = 1.0  # corruption of one round
+K, PHASE, GONE, INSTANCE, ENGINE, TAU, EPOCH, GENERATION, LEADER = range(9)  # indices in `counts`
+DHAT, M, R0, R1 = range(4)  # indices in `numbers`
+_C_MAX = 1.0  # most corruption of one round
 
 
 class GCOBE(NamedTuple):
-    """Where G-COBE stands, and its constants."""
+    """State of G-COBE, and its constants."""
 
     counts: Ints  # [9] k; phase; rounds in it; k of the running BASIC; its rounds; rounds of the epoch; epoch; ...
     numbers: Floats  # [4] estimated gap; epoch length; reward of the list and of its challenger
@@ -42,7 +42,7 @@ class GCOBE(NamedTuple):
     gains: Ints  # [instances] clicks in them
     favourite: Ints  # [length] the list that phase 2 plays
     keys: Ints  # [table] fingerprints of the lists that instance k played in phase 1
-    votes: Ints  # [table] how often
+    votes: Ints  # [table] how often each was played
     horizon: float
     log: float  # log(T / delta)
     beta1: float
@@ -52,7 +52,7 @@ class GCOBE(NamedTuple):
 
     @classmethod
     def create(cls, horizon: int, length: int, betas: tuple[float, float, float], delta: float) -> "GCOBE":
-        """At the start of G-COBE; horizon 0 makes an empty stand-in."""
+        """The initial state of G-COBE; horizon 0 makes an empty placeholder."""
         beta1, beta2, beta3 = betas
         log = math.log(max(horizon, 1) / delta)
         # Wei, Dann, Zimmert 2022, Theorem 4, as the transcription has it
@@ -81,7 +81,7 @@ class GCOBE(NamedTuple):
 
 
 def checked_horizon(learner: str, horizon: int) -> int:
-    """The horizon, at most ten million rounds: each may bring a list to remember."""
+    """The horizon, at most ten million rounds: each may bring a new list to store."""
     return whole(f"horizon of {learner}", known_horizon(learner, horizon), 1, 10_000_000)
 
 
@@ -98,7 +98,7 @@ def alpha(k, last, i):
 
 @no_refcount
 def theta(state, i):
-    """Corruption that instance i of the running BASIC is told to expect."""
+    """Corruption that instance i of the running BASIC assumes."""
     share = alpha(state.counts[INSTANCE], state.plays.size - 1, i)
     return 1.25 * share * 2.0**i + 21.0 * _C_MAX * state.log
 
@@ -117,7 +117,7 @@ def phase_length(state, k):
 
 @no_refcount
 def fails(state):
-    """BASIC's test: some instance j earns surely more than a faster one i, so C > 2^k."""
+    """BASIC's test: whether some instance j earns surely more than a faster one i, so that C > 2^k."""
     k, last, t = state.counts[INSTANCE], state.plays.size - 1, state.counts[ENGINE]
     for i in range(k, last):
         a = alpha(k, last, i)
@@ -132,7 +132,7 @@ def fails(state):
 
 @no_refcount
 def restart(state, k):
-    """A new BASIC(k), or the slowest there is; whoever holds the instances' memory must empty it too."""
+    """Start BASIC(k), or the slowest one; the caller must clear the instances' memory too."""
     state.counts[INSTANCE] = min(k, state.plays.size - 1)
     state.counts[ENGINE] = 0
     state.counts[GENERATION] += 1
@@ -142,7 +142,7 @@ def restart(state, k):
 
 @no_refcount
 def start(state, k):
-    """Phase 1 of G-COBE's k, or phase 3 if that would outlast the horizon."""
+    """Start phase 1 of G-COBE's k, or phase 3 if that would outlast the horizon."""
     state.counts[K] = k
     state.counts[PHASE] = 3 if phase_length(state, k) > state.horizon else 1
     state.counts[GONE] = 0
@@ -154,7 +154,7 @@ def start(state, k):
 
 @no_refcount
 def begin_challenge(state):
-    """Phase 2: the list against a new COBE."""
+    """Start phase 2: the list against a new COBE."""
     length = phase_length(state, state.counts[K])
     state.counts[PHASE] = 2
     state.counts[GONE] = state.counts[EPOCH] = 0
@@ -164,7 +164,7 @@ def begin_challenge(state):
 
 @no_refcount
 def begin_epoch(state, length):
-    """A new epoch of phase 2 with a new challenger."""
+    """Start an epoch of phase 2 with a new challenger."""
     state.numbers[M] = length
     state.numbers[R0] = state.numbers[R1] = 0.0
     state.counts[TAU] = 0
@@ -194,7 +194,7 @@ def choose(state, u, v):
 
 @no_refcount
 def vote(state, ranking):
-    """Count a list of instance k's; the most frequent so far becomes the favourite. Order does not matter."""
+    """Count a list of instance k; the most frequent so far becomes the favourite. Order does not matter."""
     key = 0
     for item in ranking:
         low, high = philox(item, 0, 0)
@@ -214,7 +214,7 @@ def vote(state, ranking):
 
 @no_refcount
 def settle_challenge(state):
-    """TwoModelSelect's tests after a round of phase 2; moves on to the next epoch or the next k."""
+    """Apply TwoModelSelect's tests after a round of phase 2; move on to the next epoch or the next k."""
     dhat, m, tau, p = state.numbers[DHAT], state.numbers[M], state.counts[TAU], share_of_challenger(state)
     length = phase_length(state, state.counts[K])
     mine, theirs = state.numbers[R0] / (1.0 - p), state.numbers[R1] / p
@@ -235,7 +235,7 @@ def settle_challenge(state):
 
 @no_refcount
 def advance(state, i, ranking, reward):
-    """Count a round of instance i (or of the list, -1), apply the tests, move on where they say so."""
+    """Count a round of instance i (or of the list, -1), apply the tests, and change phase if they say so."""
     phase = state.counts[PHASE]
     state.counts[GONE] += 1
     if i >= 0:
@@ -244,7 +244,7 @@ def advance(state, i, ranking, reward):
         state.counts[ENGINE] += 1
     if phase == 1 and i == state.counts[INSTANCE]:
         vote(state, ranking)
-    elif phase == 1 and state.counts[LEADER] == 0:  # until instance k acts, the last list stands in (ours)
+    elif phase == 1 and state.counts[LEADER] == 0:  # until instance k acts, use the last list (ours)
         for p in range(ranking.size):
             state.favourite[p] = ranking[p]
     failed = i >= 0 and fails(state)

@@ -21,12 +21,12 @@ Data: TypeAlias = Literal["shared", "private"]
 
 
 class M2UCBV(NamedTuple):
-    """Model selection over MUCB-V bases that guess the corruption 0, 1, 2, 4, ... (paper, section 3).
+    """Model selection over MUCB-V bases that assume corruption 0, 1, 2, 4, ... (paper, section 3).
 
     `practical` selection is our reconstruction of the paper's prose with constants that can act within 40,000
     rounds: each round draws a base i with chance proportional to 2^-i; every 100 rounds a base whose reward is
     surely below another's is suspended until the epoch ends; epochs last 1000, 2000, 4000, ... rounds. `gcobe` is
-    what the paper's theorem needs (Wei, Dann, Zimmert 2022); at 500 items and 40,000 rounds it is inert.
+    what the paper's theorem needs (Wei, Dann, Zimmert 2022); with 500 items and 40,000 rounds it is inert.
 
     Settings: `data`, whether bases learn from all rounds (the paper's words, default) or their own (`gcobe` always);
     `delta`, gcobe's chance of failure; `warmup`, with each base's C, `literal` meaning 10 C observations.
@@ -40,15 +40,15 @@ class M2UCBV(NamedTuple):
     active: Bools  # [bases]
     gains: Ints  # [bases] rounds of this epoch with a click
     plays: Ints  # [bases] all rounds of this epoch
-    epoch: Ints  # [2] its length and the rounds gone by
+    epoch: Ints  # [2] its length and its rounds so far
     chance: Ints  # [2]
     plan: gcobe.GCOBE
-    guesses: Floats  # [bases] corruption that a base expects (practical)
+    guesses: Floats  # [bases] corruption that a base assumes (practical)
     share: float  # observations below which an item goes first: min(ceil(10 C share), cap)
     cap: float
     exact: int
     width: Width
-    tie_noise: float  # of ties
+    tie_noise: float  # random part that breaks ties
 
     live = True
 

@@ -3,8 +3,8 @@
 `Medians` is the paper's calibrated mean of medians in all its readings; `TimeMedians` is the median of means
 over blocks in order of arrival.
 
-Where a round changes estimates and indices, `book` is a `Medians`; `root` and `linear`, with its estimates as level,
-are the items' indices.
+In functions that update estimates and indices, `book` is a `Medians`; `root` and `linear`, with its estimates as
+level, are the items' indices.
 """
 
 import math
@@ -55,8 +55,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     "mean": {"reading": "mean", "alpha": 2.0, "least_blocks": 1},
 }
 _MEMO = 512
-_ROOM = 1 << 20  # numbers below it fit side by side in a key of the memo
-_PAPER_HORIZON = 40_000  # stands in for an unknown horizon in A3 and A4: blocks of 21 bits, or 22 of them
+_ROOM = 1 << 20  # numbers below it fit together into one key of the memo
+_PAPER_HORIZON = 40_000  # used for an unknown horizon in A3 and A4: blocks of 21 bits, or 22 blocks
 
 
 class Medians(NamedTuple):
@@ -65,26 +65,27 @@ class Medians(NamedTuple):
     The n bits of an item are split into m = floor(n / b) blocks of b bits, b odd; the share of blocks with a
     majority of ones goes through g_b. Readings of b: `A3` the same for all n, `A2` ceil(alpha log n), `A1` such
     that there are ceil(alpha log n) blocks (b and the number of blocks share a name in the paper), `A4`
-    ceil(alpha log T) blocks (its earlier MeanOfMedians); `mean` is S / n. Partitions: `random`, each new bit
-    shuffled into the partition there is; `fresh`, a new random one whenever an item has a new bit; `every-round`,
-    of all items in each round (as printed); `consecutive` in time; `averaged` over all random ones (Rao-Blackwell).
+    ceil(alpha log T) blocks (its earlier MeanOfMedians); `mean` is S / n. Partitions: `random`, each new bit is
+    shuffled into the current partition; `fresh`, a new random one whenever an item has a new bit; `every-round`,
+    new ones of all items in each round (as printed); `consecutive` in time; `averaged` over all random ones
+    (Rao-Blackwell).
 
-    `random` and `fresh` have the same law at every n, not from one n to the next. Bits inside a block are
-    exchangeable, so `random` needs no more than the histogram of ones per block, and `fresh` no more than
-    (n, S); where b changes with n (A1, A2, A4), `random` is `fresh`. With 21 bits a block: 128 bytes an item.
+    `random` and `fresh` have the same distribution at every n, not from one n to the next. Bits inside a block are
+    exchangeable, so `random` needs only the histogram of ones per block, and `fresh` only
+    (n, S); if b changes with n (A1, A2, A4), `random` is `fresh`. With 21 bits a block: 128 bytes an item.
     """
 
     looks: Ints  # [K] bits so far, n
     clicks: Ints  # [K] ones among them, S
     estimate: Floats  # [K]
     blocks: Counts  # [K] complete blocks, m
-    tally: Counts  # [K] those with a majority of ones
-    open_seen: Counts  # [K] bits in the block being filled
+    tally: Counts  # [K] blocks with a majority of ones
+    open_seen: Counts  # [K] bits in the open block
     open_wins: Counts  # [K] ones among them
     histogram: Counts  # [K, b + 1] complete blocks by number of ones (random, A3), else [K, 0]
     chain: Floats  # [K, 2] Q and f (averaged, A3), [K, 1] rare blocks expected (every-round), else [K, 0]
-    asked: Ints  # [512] shares whose g_b was computed, as blocks and majorities in one number
-    answer: Floats  # [512] their g_b: many items have the same few blocks
+    asked: Ints  # [512] memo keys: shares whose g_b was computed, as blocks and majorities in one number
+    answer: Floats  # [512] memo values, their g_b: many items have the same few blocks
     reading: int
     partition: int
     calibration: int
@@ -112,7 +113,7 @@ class Medians(NamedTuple):
         edge: Edge,
         refresh: Refresh = "always",
     ) -> "Medians":
-        """Empty memory for `shape` streams of bits; None takes the preset's value."""
+        """Empty memory for `shape` streams of bits; None means the preset's value."""
         choice("preset", preset, PRESETS)
         chosen = PRESETS[preset]
         given = {"block": block, "alpha": alpha, "least_blocks": least_blocks}
@@ -190,7 +191,7 @@ def row(book, j):
 
 @no_refcount
 def from_share(book, y, m, b):
-    """g_b of the share y of m blocks that have a majority, with the chosen treatment of shares 0 and 1."""
+    """g_b of the share y of m blocks with a majority, with the chosen treatment of shares 0 and 1."""
     if book.edge == CLIP:
         y = min(max(y, 0.5 / m), 1.0 - 0.5 / m)
     elif book.edge == ADD_HALF:
@@ -204,11 +205,11 @@ def from_share(book, y, m, b):
 
 @no_refcount
 def from_counts(book, tally, m, b):
-    """`from_share` of `tally` blocks of m, remembered."""
+    """`from_share` of `tally` blocks of m, memoized."""
     m = np.int64(m)
     asked = (m << 31) + tally
     place = (31 * m + tally) % _MEMO
-    if book.reading != A3:  # b changes: part of the key, where there is room for it
+    if book.reading != A3:  # b changes: part of the key if there is room
         if m >= _ROOM or b >= _ROOM:
             return from_share(book, tally / m, m, b)
         asked = (((m << 20) + tally) << 20) + b
@@ -240,7 +241,7 @@ def averaged_estimate(book, k, bit, b):
 
 @no_refcount
 def observe(book, k, bit, chance):
-    """Add one bit of item k and refresh `book.estimate[k]`."""
+    """Add one bit of item k and update `book.estimate[k]`."""
     book.looks[k] += 1
     book.clicks[k] += bit
     n, ones = book.looks[k], book.clicks[k]
@@ -273,7 +274,7 @@ def observe(book, k, bit, chance):
 
 @no_refcount
 def wipe(book, root, linear, clock):
-    """Empty all rows of a `Medians` with two axes, and what belongs to it."""
+    """Clear all rows of a `Medians` with two axes, and their indices and clocks."""
     book.looks[:] = 0
     book.clicks[:] = 0
     book.estimate[:] = 0.0
@@ -289,16 +290,16 @@ def wipe(book, root, linear, clock):
 
 
 class TimeMedians(NamedTuple):
-    """Median of means over blocks in order of arrival (ours; the remedy for attacks that come in one stretch).
+    """Median of means over blocks in order of arrival (ours; a remedy for attacks confined to one stretch).
 
-    An item has between B and 2 B - 1 complete blocks of equal length; when there are 2 B, neighbours merge and
+    An item has between B and 2 B - 1 complete blocks of equal length; at 2 B, neighbours merge and
     the length doubles: amortised O(1), 8 B + 12 bytes an item.
     """
 
-    ones: Counts  # [K, 2 B] ones in each block; the block after the complete ones is being filled
+    ones: Counts  # [K, 2 B] ones in each block; the one after the complete blocks is open
     full: Counts  # [K] complete blocks
     size: Counts  # [K] bits a block
-    open_seen: Counts  # [K] bits in the block being filled
+    open_seen: Counts  # [K] bits in the open block
 
     @classmethod
     def create(cls, n_items: int, n_blocks: int) -> "TimeMedians":
@@ -313,7 +314,7 @@ class TimeMedians(NamedTuple):
 
 @no_refcount
 def observe_in_time(book, k, bit):
-    """Add one bit of item k to its blocks in time."""
+    """Add one bit of item k to its blocks of time."""
     ones = book.ones[k]
     ones[book.full[k]] += bit
     book.open_seen[k] += 1
@@ -350,13 +351,13 @@ class Width(NamedTuple):
 
     @classmethod
     def create(cls, a: float, b: float, radius: Radius) -> "Width":
-        """The settings of these names, checked."""
+        """Check the settings of these names."""
         return cls(real("a", a, 0.0), real("b", b, 0.0), choice("radius", radius, get_args(Radius)))
 
 
 @no_refcount
 def refresh_index(book, root, linear, width, k):
-    """Item k's index after its estimate changed."""
+    """Update item k's index after its estimate changed."""
     n = book.looks[k]
     mean_index(book.estimate, root, linear, k, book.estimate[k], n, width.a, width.b)
     if width.plain == 1:
@@ -365,7 +366,7 @@ def refresh_index(book, root, linear, width, k):
 
 @no_refcount
 def observe_list(book, root, linear, width, ranking, clicks, examined, chance):
-    """Add a round's bits to `book` and refresh the observed items' indices; `every-round`, those of all items."""
+    """Add a round's bits to `book` and update the observed items' indices; `every-round`, those of all items."""
     if book.partition == EVERY_ROUND:
         redraw_others(book, root, linear, width, ranking, examined, chance)
     for p in range(examined):
@@ -381,7 +382,7 @@ def observe_list(book, root, linear, width, ranking, clicks, examined, chance):
 
 @no_refcount
 def redraw_others(book, root, linear, width, ranking, examined, chance):
-    """Partition anew the bits of all items but the observed ones. O(K d), and what `redraw_tally` takes."""
+    """Draw new partitions for all items but the observed ones. O(K d), plus the cost of `redraw_tally`."""
     for k in range(book.looks.size):
         if book.chain[k, 0] == 0.0 or among(ranking, examined, k):
             continue

@@ -36,7 +36,7 @@ class MUCBV(NamedTuple):
     """CascadeUCB-V on the calibrated mean of medians, for known corruption C (paper, Algorithm 2).
 
     The claimed bound O(K C + sum log T / gap) is not proved (docs/proofs-of-the-paper.md): on bits and random blocks
-    the estimator is a noisy, quantised function of the sample mean, near 1/2 the mean plus noise and far from it a
+    the estimator is a noisy, quantised function of the sample mean: near 1/2 the mean plus noise, far from it a
     vote, 0 or 1 (docs/estimators.md). The default preset has the block size of a paragraph that is commented out in
     the paper's source.
 
@@ -44,24 +44,24 @@ class MUCBV(NamedTuple):
     the block size, `partition`, `block` (bits, odd; A3), `alpha` (A1, A2, and ceil(alpha log T) of A3 and A4),
     `least_blocks` below which the mean is used, `calibration` exact, by the paper's bisection with tolerance
     `eta`, or none, `edge` treatment of shares 0 and 1. `refresh`: `doubling` changes an item's estimate and
-    index only when its observations reach a power of two (ours, to see what updates at every round bring).
-    `corruption`: C, by default the true budget. `warmup`: `capped` shows items seen fewer than min(ceil(10 C d
-    / K), warmup_cap) times first; `literal` spends 10 C rounds on each item, 10 K C in all; `cycled` shows each
-    item 10 C times in 10 C K / d rounds. `radius` with the variance or `plain`; `a`, `b`: its widths; the paper
-    gives none, so they are CascadeUCB-V's. `ties` by chance or by item number.
+    index only when its observations reach a power of two (ours, to measure what updating in every round gains).
+    `corruption`: C, by default the true budget. `warmup`: `capped` first shows items seen fewer than min(ceil(10 C d
+    / K), warmup_cap) times; `literal` spends 10 C rounds on each item, 10 K C in all; `cycled` shows each
+    item 10 C times in 10 C K / d rounds. `radius` with the variance or `plain`; `a`, `b`: its widths, by default
+    CascadeUCB-V's, because the paper gives none. `ties`, broken at random or by item number.
     """
 
     book: Medians
     root: Floats  # [K]
     linear: Floats  # [K]
     bounds: Bounds
-    chance: Ints  # [2] the generator of the random partition
+    chance: Ints  # [2] random state of the partition
     least: int  # observations below which an item goes first
     warmup: int
     repeats: int  # 10 C
     warmup_rounds: int
     width: Width
-    tie_noise: float  # of ties
+    tie_noise: float  # random part that breaks ties
 
     live = True
 
@@ -134,5 +134,5 @@ class MUCBV(NamedTuple):
         table = IndexTable(
             self.book.looks, self.book.estimate, self.root, self.linear, 1.0, LOG_CLOCK, self.tie_noise
         )
-        if self.book.partition != EVERY_ROUND:  # where all indices change, no bounds ever hold
+        if self.book.partition != EVERY_ROUND:  # if all indices change, bounds are never valid
             keep(self.bounds, table, visit.t, ranking, examined, note[GUESSED])

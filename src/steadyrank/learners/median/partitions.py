@@ -1,4 +1,4 @@
-"""How an item's bits are split into blocks: sizes in every reading, and one step of each partition.
+"""How an item's bits are split into blocks: block sizes in every reading, and one step of each partition.
 
 `book` is an `estimators.Medians`; k is an item.
 """
@@ -26,7 +26,7 @@ def odd_below(size: int) -> int:
 def block_size(reading, n, fixed, alpha):
     """The odd block size b of a reading for n bits; A2's logarithm is rounded up to an odd number.
 
-    `fixed` is what the horizon decides: the size itself (A3) or the number of blocks (A4).
+    `fixed` depends on the horizon: the size itself (A3) or the number of blocks (A4).
     """
     if reading == A3:
         return fixed
@@ -67,10 +67,10 @@ def fill_block(book, k, bit, b):
 
 @no_refcount
 def shuffle_in(book, k, bit, chance):
-    """Insert a bit into item k's random partition: one step of the inside-out shuffle, seen through its blocks.
+    """Insert a bit into item k's random partition: one step of the inside-out shuffle, kept as counts of its blocks.
 
-    The new bit takes a uniformly random place among n (`looks` counts it already); the bit that was there moves
-    to the end. Places are numbered block by block, blocks by their number of ones, ones first within a block.
+    The new bit takes a uniformly random position among n (`looks` already counts it); the bit that was there moves
+    to the end. Positions are numbered block by block, blocks by their number of ones, ones first within a block.
     Returns whether the estimate may have changed. O(b).
     """
     b = book.block
@@ -78,7 +78,7 @@ def shuffle_in(book, k, bit, chance):
     moved = bit
     changed = False
     if place < book.blocks[k] * b:
-        target = int(place / float(b))  # exact below 2^40, and a third of the time of a division of integers
+        target = int(place / float(b))  # exact below 2^40, in a third of the time of an integer division
         ones = 0
         below = book.histogram[k, 0]
         while target >= below:
@@ -99,7 +99,7 @@ def shuffle_in(book, k, bit, chance):
 def consecutive_in(book, k, bit, b, n):
     """Append a bit to blocks in order of arrival; returns whether the estimate may have changed.
 
-    Where b grows with n (A1, A2) it is the size at the start of n's octave, and the tally restarts there:
+    If b grows with n (A1, A2), it is the size at the start of n's octave, and the tally restarts there:
     earlier bits are not kept (our reconstruction; the paper does not say).
     """
     if book.reading != A3 and n & (n - 1) == 0:
@@ -126,7 +126,7 @@ def fresh_tally(n, ones, b, m, chance):
 
 @no_refcount
 def draw_majority(n, ones, b, u):
-    """Draw how many of b of n bits are ones, given that most are; u is uniform in [0, the chance of that)."""
+    """Draw how many of b out of n bits are ones, given a majority of ones; u is uniform in [0, chance of that)."""
     x = (b + 1) // 2
     p = hypergeometric_at(x, n, ones, b)
     while u >= p and x < min(b, ones):
@@ -138,7 +138,7 @@ def draw_majority(n, ones, b, u):
 
 @no_refcount
 def expect_rare(book, k, b):
-    """Keep how many blocks of item k are expected to have a majority of its rarer bit; 0 where nothing is drawn."""
+    """Store the expected number of item k's blocks with a majority of its rarer bit; 0 if nothing is drawn."""
     n, ones, m = book.looks[k], book.clicks[k], book.blocks[k]
     drawn = b > 1 and m >= book.least_blocks
     book.chain[k, 0] = m * minority(n, min(ones, n - ones), b) if drawn else 0.0
@@ -146,12 +146,12 @@ def expect_rare(book, k, b):
 
 @no_refcount
 def redraw_tally(book, k, b, chance):
-    """`fresh_tally` of item k, by a single uniform where a majority of the rarer bit is rare.
+    """`fresh_tally` of item k, by a single uniform if a majority of the rarer bit is rare.
 
-    Let e < 1 be the number of such blocks expected (`expect_rare`) and N their number. With chance e a block is given
-    such a majority, the others are drawn after it, and the result is kept with chance 1 / N; else N = 0. Exact: the
-    block is one of those N with chance N P(N) / e, so N comes up with chance e (N P(N) / e) / N = P(N).
-    O(1 + e m), and O(m) from e = 1 on.
+    Let e < 1 be the expected number of such blocks (`expect_rare`) and N their number. With chance e one block is
+    given such a majority, the others are drawn after it, and the result is accepted with chance 1 / N; else N = 0.
+    Exact: the block is one of those N with chance N P(N) / e, so N results with chance e (N P(N) / e) / N = P(N). O(1
+    + e m), and O(m) from e = 1 on.
     """
     n, ones, m, expected = book.looks[k], book.clicks[k], book.blocks[k], book.chain[k, 0]
     if expected >= 1.0:

@@ -1,11 +1,11 @@
-"""Choosing among bases that guess different amounts of corruption.
+"""Model selection among base learners that assume different amounts of corruption.
 
 Our reconstruction of the paper's prose (section 3, "Integration into Model Selection Framework"), with
 constants that can act within 40,000 rounds. Rewards are compared as self-normalised means: importance-weighted
-sums fluctuate with the number of plays even when rewards do not. Epochs forget: during an attack the rewards
-are false too.
+sums fluctuate with the number of plays even if rewards do not. Statistics are cleared at each epoch: during an attack
+the rewards are false too.
 
-In a round a base ranks, and the data that it may use grow.
+In each round one base ranks; more bases may learn from it.
 """
 
 import math
@@ -20,15 +20,15 @@ from . import gcobe
 from .means import observe_list, row, wipe
 from .partitions import EVERY_ROUND
 
-LASTS, GONE = range(2)  # places of `epoch`: its length, and rounds gone by in it
-UNKNOWN_HORIZON = 2**20  # where the grid of guesses ends if the horizon is unknown
+LASTS, GONE = range(2)  # indices in `epoch`: its length, and its rounds so far
+UNKNOWN_HORIZON = 2**20  # end of the grid of guesses if the horizon is unknown
 _TEST_EVERY, _LEAST_PLAYS = 100, 50
 _LOG = 10.0  # log(tests / 0.05) for about 1,200 tests a run
 
 
 @no_refcount
 def threshold(guess, share, cap):
-    """Observations below which an item goes first, for a base that expects `guess` corrupted rounds; at least 1."""
+    """Observations below which an item goes first, for a base that assumes `guess` corrupted rounds; at least 1."""
     return max(1, int(min(math.ceil(10.0 * guess * share), cap)))
 
 
@@ -53,7 +53,7 @@ def draw_base(active, u):
 
 @kernel
 def rank_stored(stored, allowed, ranking, rng):
-    """A stored list; random items stand in for those not allowed now."""
+    """Show a stored list; random items replace those not allowed now."""
     index = np.zeros(allowed.size)
     for p in range(stored.size):
         index[stored[p]] = stored.size - p
@@ -62,7 +62,7 @@ def rank_stored(stored, allowed, ranking, rng):
 
 @kernel
 def rank_otherwise(stored, table, t, least, allowed, ranking, rng):
-    """Where `ranking` is the stored list in any order, rank again without its last item, if another is left.
+    """If `ranking` is the stored list in any order, rank again without its last item, if another item is available.
 
     A challenger never shows the list that it challenges.
     """
@@ -98,7 +98,7 @@ def suspend(active, gains, plays):
 
 @no_refcount
 def judge(active, gains, plays, epoch, i, gain):
-    """Count a round of base i; test every 100 rounds; at the epoch's end forget all and double its length."""
+    """Count a round of base i; test every 100 rounds; at the epoch's end clear all and double its length."""
     gains[i] += 1 if gain else 0
     plays[i] += 1
     epoch[GONE] += 1
@@ -112,18 +112,18 @@ def judge(active, gains, plays, epoch, i, gain):
         plays[:] = 0
 
 
-BASE, GENERATION = 1, 2  # further places of the note: which base ranked, and of which generation
+BASE, GENERATION = 1, 2  # further indices in the note: which base ranked, and of which generation
 
 
 @no_refcount
 def table_of(book, root, linear, tie_noise):
-    """The indices of one row of estimates."""
+    """The table of indices of one row of estimates."""
     return IndexTable(book.looks, book.estimate, root, linear, 1.0, LOG_CLOCK, tie_noise)
 
 
 @no_refcount
 def rank_by_base(learner, t, allowed, ranking, note, rng):
-    """Draw a base and rank by it; notes which, the generation of bases, and the guess for `keep`."""
+    """Draw a base and rank by it; writes base, generation of bases, and the guess for `keep` into the note."""
     u = rng.random()
     i = gcobe.choose(learner.plan, u, rng.random()) if learner.exact else draw_base(learner.active, u)
     if i < 0:
@@ -144,10 +144,10 @@ def rank_by_base(learner, t, allowed, ranking, note, rng):
 
 @no_refcount
 def learn_from(learner, t, ranking, note, clicks, examined):
-    """Give a round's bits to the base that ranked, or to all, and judge the bases by whether there was a click."""
+    """Give a round's bits to the base that ranked, or to all, and judge bases by whether there was a click."""
     i, gain, generation = int(note[BASE]), any_click(clicks, examined), learner.plan.counts[gcobe.GENERATION]
     if note[GENERATION] != generation:
-        return  # an answer to instances that are gone
+        return  # answer to a list of instances that were discarded
     if i >= 0:
         private = learner.clock.size > 1
         j = i if private else 0
@@ -155,7 +155,7 @@ def learn_from(learner, t, ranking, note, clicks, examined):
         observe_list(book, root, linear, learner.width, ranking, clicks, examined, learner.chance)
         learner.clock[j] += 1
         when, bounds = learner.clock[j] if private else t, bounds_row(learner.bounds, j)
-        if book.partition != EVERY_ROUND:  # where all indices change, no bounds ever hold
+        if book.partition != EVERY_ROUND:  # if all indices change, bounds are never valid
             keep(bounds, table_of(book, root, linear, learner.tie_noise), when, ranking, examined, note[GUESSED])
     if not learner.exact:
         judge(learner.active, learner.gains, learner.plays, learner.epoch, i, gain)

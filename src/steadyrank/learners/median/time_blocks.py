@@ -15,7 +15,7 @@ from .means import TimeMedians, median_in_time, observe_in_time
 class TimeBlocks(NamedTuple):
     """CascadeUCB-V whose mean is the median of the means of `n_blocks` or more blocks in order of arrival (ours).
 
-    The honest form of the paper's idea: an attack confined to less than half of an item's blocks hardly moves
+    A sound form of the paper's idea: an attack confined to less than half of an item's blocks hardly moves
     its estimate; one spread evenly over time moves it as it moves the mean.
 
     Settings: `n_blocks`, least number of blocks; `mean_until`, observations below which the plain mean is used;

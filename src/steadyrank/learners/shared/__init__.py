@@ -1,1 +1,1 @@
-"""What several learners are made of."""
+"""Building blocks of several learners."""

@@ -1,8 +1,8 @@
-"""A test for change on each item's bits, and a common restart: what the GLRT learners share.
+"""A change test on each item's bits, and a common restart: shared by the GLRT learners.
 
-The generalised likelihood ratio of n bits with S ones is the maximum over splits s of s kl(S_s / s, S / n) +
-(n - s) kl((S - S_s) / (n - s), S / n), kl between Bernoulli laws. All splits of all bits would take O(n) a bit and as
-much memory. Public code of the test tries every fifth or tenth split every tenth round. Here the splits are the
+The generalised likelihood ratio of n bits with S ones is the maximum over splits s of s kl(S_s / s, S / n) + (n - s)
+kl((S - S_s) / (n - s), S / n), kl between Bernoulli distributions. All splits of all bits would take O(n) a bit and
+as much memory. Public code of the test tries every fifth or tenth split every tenth round. Here the splits are the
 multiples of the smallest power of two that leaves at most 31 of them, and an item is tested at every fifth of its
 bits: at most 31 splits a test, six a bit, and 128 bytes an item. Neighbouring splits are at most n / 16 bits apart.
 """
@@ -16,23 +16,23 @@ from ...core.arrays import Counts, Ints
 from ...core.compiling.jit import no_refcount
 from ...core.settings import choice, real
 
-ROOM = 32  # sums of leading bits that an item keeps, one more than splits
+ROOM = 32  # prefix sums kept of an item's bits, one more than splits
 EVERY = 5  # bits of an item between two tests
-RESTART, RESTARTS = range(2)  # places of `clock`
-UNKNOWN = 40_000  # the horizon that defaults are made for where none is known: that of the paper that is re-run
+RESTART, RESTARTS = range(2)  # indices in `clock`
+UNKNOWN = 40_000  # horizon assumed by default settings if it is unknown: that of the paper's evaluation
 
 Threshold: TypeAlias = Literal["practical", "theory"]
 PRACTICAL, THEORY = range(2)
 
 
 class BitHistory(NamedTuple):
-    """What is kept of each item's bits since the last restart."""
+    """Summary of each item's bits since the latest restart."""
 
     looks: Ints  # [K]
     clicks: Ints  # [K]
-    sums: Counts  # [K, ROOM] clicks among an item's first spacing, 2 spacing, 3 spacing, ... bits
+    sums: Counts  # [K, ROOM] clicks among an item's first 1, 2, 3, ... times `spacing` bits
     spacing: Ints  # [K]
-    clock: Ints  # [2] the round of the last restart, 0 before the first, and how many there were
+    clock: Ints  # [2] round of the latest restart, 0 before the first; number of restarts
 
     @classmethod
     def create(cls, n_items: int) -> "BitHistory":
@@ -42,10 +42,10 @@ class BitHistory(NamedTuple):
 
 
 class ChangeTest(NamedTuple):
-    """How sure the test must be, and how often lists are drawn evenly so that it sees all items."""
+    """Settings: how sure the test must be, and how often lists are drawn uniformly so that it sees all items."""
 
     log_delta: float
-    threshold: int  # place in Threshold
+    threshold: int  # index in Threshold
     p: float
 
     @classmethod
@@ -61,7 +61,7 @@ class ChangeTest(NamedTuple):
 
 @no_refcount
 def level_of(test, n):
-    """What the ratio of n bits has to exceed; log(3 n sqrt(n) / delta) = x.
+    """The threshold for the ratio of n bits; x = log(3 n sqrt(n) / delta).
 
     `practical`: x itself, as in public code of the test. `theory`: 2 J(x / 2) + 6 log(1 + log n) (Besson et al.
     2022), with the approximation J(y) = y + 4 log(1 + y + sqrt(2 y)) for y of at least 5 (Kaufmann, Koolen 2021).
@@ -75,7 +75,7 @@ def level_of(test, n):
 
 @no_refcount
 def likelihood(ones, n):
-    """The logarithm of the largest likelihood of n bits with so many ones."""
+    """Logarithm of the maximum likelihood of n bits with so many ones."""
     zeros = n - ones
     a = ones * math.log(ones / n) if ones > 0 else 0.0
     return a + (zeros * math.log(zeros / n) if zeros > 0 else 0.0)
@@ -83,7 +83,7 @@ def likelihood(ones, n):
 
 @no_refcount
 def likelihood_ratio(history, k):
-    """The generalised likelihood ratio of item k's bits, over the splits that are kept."""
+    """The generalised likelihood ratio of item k's bits, over the splits kept."""
     n, ones, spacing = history.looks[k], history.clicks[k], history.spacing[k]
     most, whole = 0.0, likelihood(ones, n)
     for i in range(n // spacing):
@@ -95,7 +95,7 @@ def likelihood_ratio(history, k):
 
 @no_refcount
 def append_bit(history, k, bit):
-    """Add a bit of item k; when there is no more room, every second of its splits goes."""
+    """Append a bit of item k; if there is no room, drop every second split first."""
     history.looks[k] += 1
     history.clicks[k] += 1 if bit else 0
     n, spacing = history.looks[k], history.spacing[k]
@@ -109,7 +109,7 @@ def append_bit(history, k, bit):
 
 @no_refcount
 def restart(history, t):
-    """Forget all bits: what comes after round t is another taste."""
+    """Forget all bits, since users have changed by round t."""
     for k in range(history.looks.size):
         history.looks[k] = history.clicks[k] = 0
         history.spacing[k] = 1
@@ -119,9 +119,9 @@ def restart(history, t):
 
 @no_refcount
 def learn_or_restart(history, test, t, ranking, clicks, examined):
-    """Add the bits of round t, item by item, until the test of one says that something changed."""
+    """Append the bits of round t, item by item; restart if the test of one detects a change."""
     if t <= history.clock[RESTART]:
-        return  # an answer that comes late, to a list from before the change
+        return  # a late answer, to a list from before the restart
     for p in range(examined):
         k = ranking[p]
         append_bit(history, k, clicks[p])

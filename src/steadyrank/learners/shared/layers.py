@@ -1,8 +1,8 @@
 """Layers of elimination: counts and confidence intervals of items, each layer seeing a share of the rounds.
 
-Shared by CascadeRKC, CascadeRAC, FAR and FORC. Lykouris, Mirrokni, Paes Leme (2018) is the model: layer l is drawn
-with chance 2^-l, so a layer with 2^l >= C meets hardly any of C corrupted rounds, and what it rules out is ruled
-out in all faster layers. Of the cascade versions only summaries are public; what is done with positions and
+Shared by CascadeRKC, CascadeRAC, FAR and FORC, after Lykouris, Mirrokni, Paes Leme (2018): layer l is drawn
+with chance 2^-l, so a layer with 2^l >= C sees hardly any of C corrupted rounds, and what it rules out is ruled
+out in all faster layers. Only summaries of the cascade versions are public; the treatment of positions and
 relations is our reconstruction.
 """
 
@@ -22,8 +22,8 @@ class Layers(NamedTuple):
     clicks: Ints  # [layers, K]
     low: Floats  # [layers, K] lower end of the confidence interval
     high: Floats  # [layers, K] upper end
-    beaten: Counts  # [layers, K] items whose interval lies wholly above, now
-    barred: Counts  # [layers, K] positions ruled out so far: item k can still be at places > barred[k]
+    beaten: Counts  # [layers, K] items whose interval now lies entirely above
+    barred: Counts  # [layers, K] places ruled out so far: item k can still be at places > barred[k]
     log: float  # the radius is rho (sqrt(log / n) + extra / n)
     extra: float
     rho: float
@@ -52,16 +52,16 @@ def count_layers(horizon: int) -> int:
 
 @kernel
 def draw_layer(n_layers, u):
-    """Layer l (from 0) with chance 2^-(l + 1); what is left goes to the fastest."""
+    """Draw layer l (from 0) with chance 2^-(l + 1); the remainder goes to the fastest."""
     drawn = int(-math.log2(1.0 - u))
     return drawn if drawn < n_layers else 0
 
 
 @kernel
 def observe_layer(book, layer, ranking, clicks, examined):
-    """Add a round's bits to a layer and bring intervals and their order up to date. O(K), O(d K) once they part."""
+    """Add a round's bits to a layer and update intervals and their order. O(K), O(d K) once intervals separate."""
     low, high, beaten = book.low[layer], book.high[layer], book.beaten[layer]
-    least, most = np.inf, -np.inf  # while every interval reaches from below this to above that, none beats another
+    least, most = np.inf, -np.inf  # while every interval contains these two, none beats another
     for k in range(low.size):
         least, most = min(least, high[k]), max(most, low[k])
     for p in range(examined):
@@ -74,7 +74,7 @@ def observe_layer(book, layer, ranking, clicks, examined):
         low[k], high[k] = now, book.clicks[layer, k] / n + width
         least, most = min(least, high[k]), max(most, was, now)
         if most <= least:
-            continue  # nobody was beaten, nobody is
+            continue  # no item was beaten, and none is now
         above = 0
         for j in range(low.size):
             if j != k:
@@ -108,7 +108,7 @@ def acting_layer(book, layer, length):
 
 @kernel
 def seen_least(looks, eligible, tied):
-    """Write the eligible items that were seen least, in item order; returns how many there are."""
+    """Write the eligible items with the fewest looks, in item order; returns how many there are."""
     least, n = 2**62, 0
     for k in range(looks.size):
         if eligible[k] and looks[k] <= least:
@@ -121,14 +121,14 @@ def seen_least(looks, eligible, tied):
 
 @kernel
 def pick_least(looks, eligible, tied, u):
-    """The eligible item seen least, ties by the uniform u; -1 if there is none. `tied` [K] is overwritten."""
+    """The eligible item with the fewest looks, ties by the uniform u; -1 if there is none. Overwrites `tied` [K]."""
     n = seen_least(looks, eligible, tied)
     return tied[int(u * n)] if n > 0 else -1
 
 
 @kernel
 def rank_freely(looks, free, tied, ranking, rng):
-    """Fill each place with the item seen least of those free, ties at random: nothing is ruled out. O(K)."""
+    """Fill each place with the least seen free item, ties at random; for layers without eliminations. O(K)."""
     n = 0
     for p in range(ranking.size):
         if n == 0:
@@ -143,9 +143,9 @@ def rank_freely(looks, free, tied, ranking, rng):
 
 @kernel
 def rank_by_position(book, layer, acting, allowed, ranking, rng):
-    """Fill each place with the item seen least in `layer` of those that layer `acting` has not ruled out for it.
+    """Fill each place with the item seen least in `layer` among those that layer `acting` has not ruled out for it.
 
-    Where none is left, the item of the best mean. O(d K), O(K) while nothing is ruled out.
+    If none is left, the item of the best mean. O(d K), O(K) while nothing is ruled out.
     """
     looks, clicks, barred = book.looks[layer], book.clicks[layer], book.barred[acting]
     free = allowed.copy()

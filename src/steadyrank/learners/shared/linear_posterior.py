@@ -13,20 +13,20 @@ import numpy as np
 from ...core.arrays import Floats
 from ...core.compiling.jit import kernel, no_refcount
 
-_LEAST = 1e-12  # of a pivot: rounding must not take the root of less than nothing
+_LEAST = 1e-12  # least pivot: rounding must not make a square root negative
 
 
 class LinearPosterior(NamedTuple):
     """Memory O(K F + F^2)."""
 
-    features: Floats  # [F, K] of the items; by feature, so that a round runs along the items
+    features: Floats  # [F, K] of the items; feature-major, so that loops run along the items
     inverse: Floats  # [F, F] A^-1
     estimate: Floats  # [F] theta
     growth: Floats  # [1] log(det A / l^F)
 
     @classmethod
     def create(cls, features: Floats, ridge: float) -> "LinearPosterior":
-        """Nothing observed, of items with these `features` [K, F]; `ridge` is l."""
+        """The prior, for items with these `features` [K, F]; `ridge` is l."""
         f = features.shape[1]
         return cls(np.ascontiguousarray(features.T), np.eye(f) / ridge, np.zeros(f), np.zeros(1))
 
@@ -39,7 +39,7 @@ def chance_of(logit):
 
 @no_refcount
 def visitor_features(features, seen):
-    """Write the visitor's features into `seen` [F]; 1 each where nothing is known: none given, or all 0."""
+    """Write the visitor's features into `seen` [F]; all 1 if they are unknown: missing, or all 0."""
     given = False
     for f in range(min(seen.size, features.size)):
         given = given or features[f] != 0.0
@@ -72,7 +72,7 @@ def inverse_times(inverse, z, out):
 
 @no_refcount
 def rank_one_update(posterior, u, norm, weight):
-    """Add `weight` z z' to A, u = A^-1 z and norm = z'u given (Sherman and Morrison 1950). O(F^2)."""
+    """Add `weight` z z' to A, given u = A^-1 z and norm = z'u (Sherman and Morrison 1950). O(F^2)."""
     scale = weight / (1.0 + weight * norm)
     for f in range(u.size):
         for g in range(u.size):
@@ -82,7 +82,7 @@ def rank_one_update(posterior, u, norm, weight):
 
 @no_refcount
 def absorb(posterior, z, u, norm, y, weight):
-    """Add an observation, u = A^-1 z and norm = z'u given. O(F^2)."""
+    """Add an observation, given u = A^-1 z and norm = z'u. O(F^2)."""
     scale = weight / (1.0 + weight * norm)
     error = y
     for f in range(z.size):
@@ -94,17 +94,17 @@ def absorb(posterior, z, u, norm, y, weight):
 
 @no_refcount
 def cw_weight(norm, alpha):
-    """How much an observation counts: min(1, alpha / |z|), |z|^2 = `norm` = z' A^-1 z, or 1 where alpha is 0.
+    """Weight of an observation: min(1, alpha / |z|), |z|^2 = `norm` = z' A^-1 z, or 1 if alpha is 0.
 
-    The less is known of what it is about, the less it can do (He et al. 2022, CW-OFUL; here A is that of the
-    observation before).
+    The less is known about its direction, the less it can change (He et al. 2022, CW-OFUL; here A is that before the
+    observation).
     """
     return alpha / math.sqrt(norm) if alpha > 0.0 and norm > alpha * alpha else 1.0
 
 
 @kernel
 def learn(posterior, visit, ranking, clicks, examined, weight, discount, alpha):
-    """Add a visit's evidence on items examined; place p, from 0 on, weighs `weight` discount^(2 p), as trusted."""
+    """Add a visit's evidence on the items examined; place p, from 0: `weight` discount^(2 p) `cw_weight`."""
     n = posterior.estimate.size
     seen, z, u = np.empty(n), np.empty(n), np.empty(n)
     visitor_features(visit.features, seen)
@@ -117,9 +117,9 @@ def learn(posterior, visit, ranking, clicks, examined, weight, discount, alpha):
 
 @kernel
 def learn_by_bound(plain, weighted, visit, ranking, clicks, examined, width, least, alpha):
-    """Add a visit to `plain`, weighed by `cw_weight`, and to `weighted`, also by 1 / max(bound, least).
+    """Add a visit to `plain`, weighted by `cw_weight`, and to `weighted`, also by 1 / max(bound, least).
 
-    The bound, min(z' theta + width sqrt(z' A^-1 z), 1) of `plain` before this observation, is one of the variance:
+    The bound, min(z' theta + width sqrt(z' A^-1 z), 1) of `plain` before this observation, also bounds the variance:
     that of a bit is at most its mean.
     """
     n = plain.estimate.size
@@ -145,10 +145,10 @@ def widest(lower, upper):
 
 @kernel
 def learn_by_range(posterior, visit, ranking, clicks, examined, width, least, alpha):
-    """Add a visit with the weight 1 / max(V, least) of each observation, as trusted.
+    """Add a visit, each observation weighted by 1 / max(V, least) and `cw_weight`.
 
-    V is the largest variance that z' theta +- width sqrt(z' A^-1 z), cut to [0, 1], allows; theta and A are those
-    that the list was made with.
+    V is the largest variance that z' theta +- width sqrt(z' A^-1 z), clipped to [0, 1], allows; theta and A are those
+    with which the list was made.
     """
     n = posterior.estimate.size
     seen, z, u, weights = np.empty(n), np.empty(n), np.empty(n), np.empty(examined)
@@ -166,7 +166,7 @@ def learn_by_range(posterior, visit, ranking, clicks, examined, width, least, al
 
 @kernel
 def learn_by_descent(posterior, visit, ranking, clicks, examined, rate, alpha):
-    """One step of online mirror descent on the logistic loss for each item examined, weighted as trusted.
+    """One step of online mirror descent on the logistic loss for each item examined, weighted by `cw_weight`.
 
     With p = sigmoid(z' theta) and s = p (1 - p): theta moves by rate (y - p) A^-1 z / (1 + rate s z' A^-1 z), then
     s z z' is added to A, s at the new theta (Zhang and Sugiyama 2023).
@@ -215,7 +215,7 @@ def upper(posterior, visit, width, cap, index):
 
 @no_refcount
 def add_noise(inverse, root, noise, direction):
-    """Add L noise to `direction`, L L' = `inverse` by Cholesky, written into `root` [F, F]."""
+    """Add L noise to `direction`, where L L' = `inverse` by Cholesky, written into `root` [F, F]."""
     n = direction.size
     for f in range(n):
         for g in range(f + 1):

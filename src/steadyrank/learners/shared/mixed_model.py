@@ -1,12 +1,12 @@
-"""A logistic model of clicks with weights that items share and an effect of each item's own. Ours.
+"""A logistic model of clicks with weights shared by all items and an effect of each item's own. Ours.
 
-logit P(click) = z' theta + e_k, with z the products of the features of item and visitor and a 1 behind them,
-theta_f ~ N(0, 1 / l) and e_k ~ N(0, 1 / i). An observation enters as one of a Gaussian model, by the curvature w =
+logit P(click) = z' theta + e_k, with z the products of the features of item and visitor followed by a constant 1,
+theta_f ~ N(0, 1 / l) and e_k ~ N(0, 1 / i). An observation enters as one of a Gaussian model, with the curvature w =
 p (1 - p) of the likelihood at the current mean eta and the target eta + (y - p) / w (an extended Kalman filter). In
 that model the e_k are integrated out exactly: with D_k = i + sum w, B_k = sum w z and H_k = sum w target over item
 k, an observation tells theta as much as one of z - B_k / D_k with the target less H_k / D_k and the weight w D_k /
-(D_k + w): a rank-one change. Given theta, e_k ~ N((H_k - B_k' theta) / D_k, 1 / D_k). Features are
-measured in units of their root mean square over the items; i and l are fitted as observations double.
+(D_k + w): a rank-one update. Given theta, e_k ~ N((H_k - B_k' theta) / D_k, 1 / D_k). Features are
+measured in units of their root mean square over the items; i and l are refitted each time observations double.
 """
 
 import math
@@ -18,30 +18,30 @@ from ...core.arrays import Floats
 from ...core.compiling.jit import kernel, no_refcount
 from .linear_posterior import LinearPosterior, absorb, chance_of, draw, expect, inverse_times, visitor_features
 
-OWN, SHARED = range(2)  # places of `prior`
-BEFORE, BEFORE_PRECISION = -2.0, 0.25  # of the 1: a click rate of 12 %, or of 2 to 47 % within a standard deviation
-_FLATTEST = 1e-3  # curvature: a click of what was thought impossible must not count for infinity
+OWN, SHARED = range(2)  # indices in `prior`
+BEFORE, BEFORE_PRECISION = -2.0, 0.25  # prior of the constant: a click rate of 12 %, within one deviation 2 to 47 %
+_FLATTEST = 1e-3  # least curvature: a click thought impossible must not count as infinite evidence
 FIRST_FIT, STEPS = 128, 20  # observations before the first fit, steps in each
-_SURE = 0.999  # share of what is known of a direction that one observation can be, to be taken back by itself
-_DOUBT, _USUAL = 0.1, 1.0  # effects of the usual precision that count as seen beforehand
+_SURE = 0.999  # an observation with a larger share of the evidence on its direction is removed by `rebuild`
+_DOUBT, _USUAL = 0.1, 1.0  # prior of the fit: so many effects with the usual precision
 _WIDEST, _NARROWEST = 0.1, 1e4  # bounds of fitted precisions
 
 
 class MixedModel(NamedTuple):
     """Memory O(K F + F^2)."""
 
-    shared: LinearPosterior  # of theta, the items' own effects integrated out
+    shared: LinearPosterior  # posterior of theta, the items' own effects integrated out
     cross: Floats  # [F + 1, K] B
     weight: Floats  # [K] D, less i
     pull: Floats  # [K] H
     precision: Floats  # [F + 1, F + 1] sum w z z'
     moment: Floats  # [F + 1] sum w target z
     prior: Floats  # [2] i and l
-    counts: Floats  # [2] observations, and at how many the next fit is due
+    counts: Floats  # [2] observations so far, and at the next fit
 
     @classmethod
     def create(cls, features: Floats) -> "MixedModel":
-        """Nothing observed, of items with these `features` [K, F]."""
+        """The prior, for items with these `features` [K, F]."""
         k, n = features.shape[0], features.shape[1] + 1
         shared = LinearPosterior.create(np.column_stack([features / scale_of(features), np.ones(k)]), 1.0)
         shared.inverse[-1, -1], shared.estimate[-1] = 1.0 / BEFORE_PRECISION, BEFORE
@@ -54,7 +54,7 @@ class MixedModel(NamedTuple):
 
 
 def scale_of(features: Floats) -> Floats:
-    """The root of the mean square of each feature [K, F] over the items; 1 where all are 0: units mean nothing."""
+    """Root mean square of each feature [K, F] over the items, so that units do not matter; 1 if all are 0."""
     size = np.sqrt(np.mean(features**2, axis=0)) if features.shape[0] else np.zeros(features.shape[1])
     return np.where(size > 0.0, size, 1.0)
 
@@ -63,7 +63,7 @@ def scale_of(features: Floats) -> Floats:
 def observe(model, k, z, c, u, y):
     """Add one observation of item k; overwrites `c` and `u` [F + 1]. O(F^2).
 
-    Returns its weight, its target, and the logit that was expected.
+    Returns its weight, its target, and the expected logit before it.
     """
     d = model.weight[k] + model.prior[OWN]
     own = model.pull[k] / d
@@ -81,7 +81,7 @@ def observe(model, k, z, c, u, y):
 
 @no_refcount
 def add_sums(model, k, z, w, target):
-    """Add an observation to the sums, not to the posterior of theta; take it back with -w. O(F^2)."""
+    """Add an observation to the sums, not to the posterior of theta; remove it with -w. O(F^2)."""
     model.weight[k] += w
     model.pull[k] += w * target
     for f in range(z.size):
@@ -93,9 +93,9 @@ def add_sums(model, k, z, w, target):
 
 @kernel
 def unobserve(model, k, z, c, u, w, target):
-    """Take back an observation of item k that had this weight and target; overwrites `c` and `u`. O(F^2)."""
+    """Remove an observation of item k that had this weight and target; overwrites `c` and `u`. O(F^2)."""
     add_sums(model, k, z, -w, target)
-    model.weight[k] = max(model.weight[k], 0.0)  # rounding
+    model.weight[k] = max(model.weight[k], 0.0)  # in case of rounding
     d = model.weight[k] + model.prior[OWN]
     for f in range(z.size):
         c[f] = z[f] - model.cross[f, k] / d
@@ -108,7 +108,7 @@ def unobserve(model, k, z, c, u, w, target):
 
 @no_refcount
 def invert(matrix, out):
-    """Write the inverse of a positive definite matrix into `out`, by Gauss and Jordan; `matrix` is used up."""
+    """Write the inverse of a positive definite matrix into `out`, by Gauss-Jordan; overwrites `matrix`."""
     n = matrix.shape[0]
     for i in range(n):
         for j in range(n):
@@ -128,7 +128,7 @@ def invert(matrix, out):
 
 @kernel
 def rebuild(model):
-    """Make the posterior of theta anew for the priors that there are now. O(K F^2)."""
+    """Recompute the posterior of theta from the sums and the current priors. O(K F^2)."""
     n = model.moment.size
     matrix, right = model.precision.copy(), model.moment.copy()
     for f in range(n):
@@ -147,11 +147,11 @@ def rebuild(model):
 
 @no_refcount
 def refit(precision, squares, variance, n):
-    """The precision of a prior that fits n effects with these means squared and variances, each added up.
+    """Precision of a prior, fitted to n effects whose squared means and variances sum to `squares` and `variance`.
 
-    MacKay (1992): squares = gamma / precision, gamma = n - precision variance being how many effects the
-    observations determine. It has the fixed points of EM, and nears that of no effect at all much sooner; a little of
-    the usual keeps the first few observations from saying that there is none.
+    MacKay (1992): squares = gamma / precision, gamma = n - precision variance being the number of effects that the
+    observations determine. It has the fixed points of EM, and approaches "no effect at all" much sooner. A small
+    pseudo-count of the usual precision keeps the first few observations from concluding that.
     """
     gamma = max(n - precision * variance, 0.0)
     return min(max((gamma + _DOUBT) / (squares + _DOUBT / _USUAL), _WIDEST), _NARROWEST)
@@ -159,7 +159,7 @@ def refit(precision, squares, variance, n):
 
 @kernel
 def fit(model):
-    """Fit both precisions to what was observed."""
+    """Fit both prior precisions to the observations."""
     n = model.moment.size
     b, u = np.empty(n), np.empty(n)
     for _ in range(STEPS):
@@ -187,7 +187,7 @@ def fit(model):
 
 @kernel
 def learn(model, visit, ranking, clicks, examined):
-    """Add a visit's evidence on items examined."""
+    """Add a visit's evidence on the items examined."""
     n = model.moment.size
     seen, z, c, u = np.ones(n), np.empty(n), np.empty(n), np.empty(n)
     visitor_features(visit.features, seen[: n - 1])
@@ -203,7 +203,7 @@ def learn(model, visit, ranking, clicks, examined):
 
 @kernel
 def drawn_logits(model, visit, width, rng, index):
-    """Write one draw of every item's logit for this visitor into `index` [K], own effects `width` times as far off.
+    """Write one draw of every item's logit for this visitor into `index` [K], deviations of e_k times `width`.
 
     O(K F + F^3).
     """

@@ -1,4 +1,4 @@
-"""How often each item was shown at each place and clicked there, for learners told how places are looked at."""
+"""How often each item was shown and clicked at each place, for learners that know the attention of places."""
 
 from typing import NamedTuple
 
@@ -10,12 +10,12 @@ from ...core.places import order_of_places
 
 
 class PlaceCounts(NamedTuple):
-    """Counts by item and place, and the attention that places get. 8 bytes an item and place."""
+    """Counts by item and place, and the attention of places. 8 bytes for each item and place."""
 
     shown: Counts  # [K, length]
     clicks: Counts  # [K, length]
     attention: Floats  # [length] chance that a place is looked at
-    order: Ints  # [length, length] of places by attention
+    order: Ints  # [length, length] places by attention
 
     @classmethod
     def create(cls, n_items: int, attention: Floats) -> "PlaceCounts":
@@ -27,7 +27,7 @@ class PlaceCounts(NamedTuple):
 
 @no_refcount
 def count_places(counts, ranking, bits, examined):
-    """Add the bits of a list; a place that nobody looks at counts for nothing."""
+    """Add the bits of a list; places that nobody looks at are ignored."""
     for p in range(examined):
         if counts.attention[p] > 0.0:
             counts.shown[ranking[p], p] += 1
@@ -36,7 +36,7 @@ def count_places(counts, ranking, bits, examined):
 
 @no_refcount
 def uncount_places(counts, ranking, bits, examined):
-    """Take the bits of a list back; nothing at all if the counts cannot hold them."""
+    """Subtract the bits of a list; does nothing if the counts do not contain them."""
     for p in range(examined):
         k = ranking[p]
         spare = counts.clicks[k, p] if bits[p] else counts.shown[k, p] - counts.clicks[k, p]
@@ -50,7 +50,7 @@ def uncount_places(counts, ranking, bits, examined):
 
 @no_refcount
 def sums(counts, k):
-    """N, N~ and S of an item: how often it was shown, the attention it got in all, its clicks.
+    """N, N~ and S of an item: how often it was shown, its total attention, its clicks.
 
     Lagree, Vernade, Cappe 2016, section 4: N~ sums the attention of the places where the item was shown.
     """

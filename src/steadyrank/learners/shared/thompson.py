@@ -1,19 +1,19 @@
-"""The largest of many draws from Beta posteriors without drawing most of them, exact in law. Ours, no paper's.
+"""The largest of many draws from Beta posteriors without drawing most of them, exact in distribution. Ours.
 
-Items with equal counts have equal posteriors. They are kept side by side, group by group, so whatever has to be known
-of all posteriors is computed once a group: of a million items there are some hundred groups.
+Items with equal counts have equal posteriors. They are stored together, group by group, so quantities
+of all posteriors are computed once per group: a million items have some hundred groups.
 
-A bar is kept that some dozens of the draws are expected to reach. Above the bar, the density of Beta(alpha, beta)
-lies below an envelope, a power of 1 - x, of mass u. So a draw above the bar is a proposal from the envelope that is
-made with chance u and kept with chance density / envelope; if none is made or kept, the draw lies below the bar. To
-make each proposal with its chance, at a cost for those alone that are made, points fall on a line on which item k has
-the length -log(1 - u_k), one point a unit of length on average: with chance u_k at least one falls on item k.
+A bar is chosen so that some dozens of the draws are expected to reach it. Above the bar, the density of Beta(alpha,
+beta) lies below an envelope, a power of 1 - x, of mass u. So a draw above the bar is a proposal from the envelope,
+made with chance u and accepted with chance density / envelope; if none is made or accepted, the draw lies below the
+bar. To make each proposal with its chance, at a cost only for those made, points fall on a line on which item k has
+the length -log(1 - u_k), one point per unit of length on average: with chance u_k at least one hits item k.
 
-Items of which the envelope says little are drawn in any case. When fewer draws than wanted reach the bar, all others
-are drawn too, on condition that they lie below it.
+Items whose envelope is too loose are always drawn. If fewer draws than wanted reach the bar, all other items
+are drawn too, conditioned on lying below it.
 
-Groups lie in the order of their clicks, among equals of their looks. So an item that was looked at moves to the next
-group, or opens one there, and an item that was clicked moves past the few groups that have as many clicks.
+Groups are sorted by clicks, then looks. So an item that was looked at moves to the next
+group, or opens one there, and an item that was clicked moves past the few groups with as many clicks.
 """
 
 import math
@@ -26,21 +26,21 @@ from ...core.compiling.jit import in_python, kernel, no_refcount
 
 
 class Groups(NamedTuple):
-    """K items in groups; 8 bytes an item, and those of the groups that there are."""
+    """K items in groups; 8 bytes an item, plus the existing groups."""
 
     order: Counts  # [K] items, group by group
-    place: Counts  # [K] where in `order` each item stands
-    looks: Ints  # [K + 1] of each of the first `size[0]` groups
+    place: Counts  # [K] position of each item in `order`
+    looks: Ints  # [K + 1] looks of each of the first `size[0]` groups
     clicks: Ints  # [K + 1]
-    items: Ints  # [K + 1] how many it has
-    first: Ints  # [K + 1] where in `order` it begins
-    length: Floats  # [K + 1] what `posteriors` keeps of each
+    items: Ints  # [K + 1] number of items in the group
+    first: Ints  # [K + 1] where the group begins in `order`
+    length: Floats  # [K + 1] kept for `Posteriors`
     miss: Floats  # [K + 1]
     size: Ints  # [1]
 
     @classmethod
     def create(cls, n_items: int) -> "Groups":
-        """One group of items that nobody has looked at. Memory is taken only where it is written."""
+        """One group of items without looks. Memory is committed only when written."""
         order, place = np.arange(n_items, dtype=np.int32), np.arange(n_items, dtype=np.int32)
         looks, clicks, items, first = np.zeros((4, n_items + 1), np.int64)
         length, miss = np.zeros((2, n_items + 1))
@@ -49,9 +49,9 @@ class Groups(NamedTuple):
         return groups
 
     def widened(self, wider: "Groups") -> "Groups":
-        """The same for more items, which nobody has looked at; in the memory of `wider`."""
+        """A copy with more items, without looks; written into the memory of `wider`."""
         n, more, size = self.order.size, wider.order.size - self.order.size, int(self.size[0])
-        unseen = int(size > 0 and self.looks[0] + self.clicks[0] == 0)  # groups of such items: they join it
+        unseen = int(size > 0 and self.looks[0] + self.clicks[0] == 0)  # groups without looks: they join it
         wider.order[:more], wider.order[more:] = np.arange(n, n + more), self.order
         wider.place[wider.order] = np.arange(n + more)
         for name in ("looks", "clicks", "items", "length", "miss"):
@@ -64,7 +64,7 @@ class Groups(NamedTuple):
 
 @no_refcount
 def group_of(groups, k):
-    """The group that item k is in. O(log G) of G groups."""
+    """The group of item k. O(log G) of G groups."""
     place = groups.place[k]
     low = 0
     high = groups.size[0]
@@ -79,25 +79,25 @@ def group_of(groups, k):
 
 @no_refcount
 def unseen_items(groups):
-    """How many items have not been looked at: they come first."""
+    """Number of items without looks: they come first."""
     return groups.items[0] if groups.looks[0] == 0 else 0
 
 
 @no_refcount
 def lies_before(groups, g, looks, clicks):
-    """Whether group g comes before that with these counts."""
+    """Whether group g comes before a group with these counts."""
     return groups.clicks[g] < clicks or (groups.clicks[g] == clicks and groups.looks[g] < looks)
 
 
 @no_refcount
 def lies_after(groups, g, looks, clicks):
-    """Whether group g comes after that with these counts."""
+    """Whether group g comes after a group with these counts."""
     return groups.clicks[g] > clicks or (groups.clicks[g] == clicks and groups.looks[g] > looks)
 
 
 @no_refcount
 def swap(groups, i, j):
-    """Exchange the items at two places of the order."""
+    """Exchange the items at two positions of the order."""
     if i != j:
         one, other = groups.order[i], groups.order[j]
         groups.order[i] = other
@@ -108,7 +108,7 @@ def swap(groups, i, j):
 
 @no_refcount
 def open_group(groups, g, looks, clicks, first):
-    """A group of one item at place `first`; those from g on make room. O(G)."""
+    """Insert a group of one item at position `first` of the order, as group g. O(G)."""
     for h in range(groups.size[0], g, -1):
         groups.looks[h] = groups.looks[h - 1]
         groups.clicks[h] = groups.clicks[h - 1]
@@ -125,7 +125,7 @@ def open_group(groups, g, looks, clicks, first):
 
 @no_refcount
 def close_group(groups, g):
-    """Leave out a group without items. O(G)."""
+    """Remove an empty group. O(G)."""
     groups.size[0] -= 1
     for h in range(g, groups.size[0]):
         groups.looks[h] = groups.looks[h + 1]
@@ -138,7 +138,7 @@ def close_group(groups, g):
 
 @no_refcount
 def rise(groups, k, g, looks, clicks):
-    """Bring item k of group g to the end of the last group that does not come after its new counts; which one."""
+    """Move item k of group g to the end of the last group that does not come after its new counts; which one."""
     while True:
         last = groups.first[g] + groups.items[g] - 1
         swap(groups, groups.place[k], last)
@@ -153,7 +153,7 @@ def rise(groups, k, g, looks, clicks):
 
 @no_refcount
 def sink(groups, k, g, looks, clicks):
-    """Bring item k of group g to the start of the first group that does not come before its new counts; which one."""
+    """Move item k of group g to the start of the first group that does not come before its new counts; which one."""
     while True:
         swap(groups, groups.place[k], groups.first[g])
         if g == 0 or lies_before(groups, g - 1, looks, clicks):
@@ -166,7 +166,7 @@ def sink(groups, k, g, looks, clicks):
 
 @no_refcount
 def move_item(groups, k, looks, clicks):
-    """Item k has these counts from now on. Returns the group that was opened for it, -1 if there was one already."""
+    """Set the counts of item k. Returns the group opened for it, -1 if it joined an existing one."""
     old = group_of(groups, k)
     if groups.looks[old] == looks and groups.clicks[old] == clicks:
         return -1
@@ -193,30 +193,30 @@ def move_item(groups, k, looks, clicks):
     return new if opened else -1
 
 
-SURE = 0.7  # envelopes of more mass are not worth a proposal
-MEANT, LEAST, MOST = 1.8, 1.2, 3.0  # proposals wanted for each place of a list: at first, and before the bar moves
-SPARE = 8.0  # as many more, however short the list
-FEW, MORE = 500, 0.9  # items from which on there are more still, so that it gets rarer that all must be drawn
-PASSES = 40  # in search of a bar, at most
-SIGMAS = 12.0  # by which more draws than expected find room
+SURE = 0.7  # items whose envelope has more mass are always drawn
+MEANT, LEAST, MOST = 1.8, 1.2, 3.0  # proposals per place of a list: target, and range in which the bar stays
+SPARE = 8.0  # proposals in addition, whatever the length of the list
+FEW, MORE = 500, 0.9  # above FEW items there are more, so that drawing all of them gets rarer
+PASSES = 40  # most steps in the search for a bar
+SIGMAS = 12.0  # standard deviations above the expected number of draws that have room
 
 
 class Posteriors(NamedTuple):
-    """Beta(a + clicks, b + looks - clicks) for each of K items, and what draws above the bar need."""
+    """Beta(a + clicks, b + looks - clicks) for each of K items, and the data for draws above the bar."""
 
-    groups: Groups  # with the length on the line of each of a group's items, -1: drawn in any case; and 1 - mean
+    groups: Groups  # with each group's length of an item on the line, -1: always drawn; and 1 - mean
     bar: Floats  # [1]
     prior: Floats  # [2] a and b
 
     @classmethod
     def create(cls, n_items: int, length: int, a: float, b: float) -> "Posteriors":
-        """The prior for all, and a bar for lists of `length` items."""
+        """The prior for all items, and a bar for lists of `length` items."""
         posteriors = cls(Groups.create(n_items), np.zeros(1), np.array([a, b], np.float64))
         in_python(raise_bar)(posteriors, length)  # a single group: done before it would be compiled
         return posteriors
 
     def widened(self, wider: "Posteriors") -> "Posteriors":
-        """The same for more items, of which nothing is known; in the memory of `wider`."""
+        """A copy with more items, at the prior; written into the memory of `wider`."""
         self.groups.widened(wider.groups)
         wider.bar[:], wider.prior[:] = self.bar, self.prior
         derive_all(wider)
@@ -225,7 +225,7 @@ class Posteriors(NamedTuple):
 
 @no_refcount
 def length_above(alpha, beta, bar):
-    """An item's length on the line, -log(1 - u); -1 for one that is drawn in any case.
+    """An item's length on the line, -log(1 - u); -1 for one that is always drawn.
 
     For x above the bar, x^(alpha - 1) <= bar^(alpha - 1) ((1 - bar) / (1 - x))^lean with lean = 0 for alpha < 1, else
     (alpha - 1) (1 - bar) / bar: equal at the bar, and the right side has the larger logarithmic derivative. Hence
@@ -244,13 +244,13 @@ def length_above(alpha, beta, bar):
 
 @no_refcount
 def lean(alpha, bar):
-    """How much of the power of 1 - x in the envelope makes up for x^(alpha - 1)."""
+    """The power of 1 - x in the envelope that compensates for x^(alpha - 1)."""
     return max(alpha - 1.0, 0.0) * (1.0 - bar) / bar
 
 
 @no_refcount
 def proposal(alpha, beta, bar, rng):
-    """A draw from the envelope above the bar if it is kept, else -1."""
+    """A draw from the envelope above the bar if it is accepted, else -1."""
     slope = lean(alpha, bar)
     fall = rng.standard_exponential() / (beta - slope)  # -log((1 - x) / (1 - bar))
     x = 1.0 - (1.0 - bar) * math.exp(-fall)
@@ -267,7 +267,7 @@ def posterior_of(posteriors, g):
 
 @no_refcount
 def derive(posteriors, g):
-    """Compute what is kept of group g."""
+    """Compute the data kept for group g."""
     alpha, beta = posterior_of(posteriors, g)
     posteriors.groups.miss[g] = beta / (alpha + beta)
     posteriors.groups.length[g] = length_above(alpha, beta, posteriors.bar[0])
@@ -282,7 +282,7 @@ def derive_all(posteriors):
 
 @no_refcount
 def load(posteriors):
-    """How many proposals and draws are expected for one list. O(G)."""
+    """Expected number of proposals and draws for one list. O(G)."""
     groups = posteriors.groups
     total = 0.0
     for g in range(groups.size[0]):
@@ -292,7 +292,7 @@ def load(posteriors):
 
 @no_refcount
 def load_at(posteriors, bar):
-    """`load` if the bar were there. O(G)."""
+    """`load` with the bar at this value. O(G)."""
     total = 0.0
     for g in range(posteriors.groups.size[0]):
         alpha, beta = posterior_of(posteriors, g)
@@ -302,9 +302,9 @@ def load_at(posteriors, bar):
 
 @no_refcount
 def load_for(posteriors, length, each):
-    """The load that a list should cost at `each` proposals a place.
+    """The load intended for a list, at `each` proposals a place.
 
-    That all items must be drawn gets rarer the more there are: by about as much as they cost.
+    The more items, the more it costs to draw all of them, and the rarer the higher load makes that.
     """
     beyond = math.log(max(posteriors.groups.order.size / FEW, 1.0))
     return each * length + SPARE + MORE * math.sqrt(length) * beyond
@@ -312,13 +312,13 @@ def load_for(posteriors, length, each):
 
 @no_refcount
 def raise_bar(posteriors, length):
-    """Put the bar where a list of `length` costs what is meant, within a fifth. O(G), some ten passes."""
+    """Put the bar where a list of `length` has the intended load, within a fifth. O(G), some ten passes."""
     wanted = load_for(posteriors, length, MEANT)
     bar = posteriors.bar[0]
     if posteriors.groups.order.size <= wanted:
         bar = 0.0
     else:
-        low, high = -36.0, 36.0  # of log(bar / (1 - bar)); further out a bar of 1 would be met
+        low, high = -36.0, 36.0  # logits of the bar; beyond them the bar would round to 1
         at = math.log(bar / (1.0 - bar)) if bar > 0.0 else 0.0
         step = 0.25
         for _ in range(PASSES):
@@ -339,7 +339,7 @@ def raise_bar(posteriors, length):
 
 @no_refcount
 def check_bar(posteriors, length):
-    """Move the bar if lists of `length` cost much more or less than is meant. O(G)."""
+    """Move the bar if lists of `length` have much more or less than the intended load. O(G)."""
     now = load(posteriors)
     if now < load_for(posteriors, length, LEAST) or now > load_for(posteriors, length, MOST):
         raise_bar(posteriors, length)
@@ -347,7 +347,7 @@ def check_bar(posteriors, length):
 
 @no_refcount
 def set_counts(posteriors, k, looks, clicks):
-    """Item k has these counts from now on; `check_bar` when all are set."""
+    """Set the counts of item k; call `check_bar` after the last one."""
     opened = move_item(posteriors.groups, k, looks, clicks)
     if opened >= 0:
         derive(posteriors, opened)
@@ -361,9 +361,9 @@ def miss_of(posteriors, k):
 
 @kernel
 def draw_largest(posteriors, allowed, wanted, rng):
-    """Allowed items and a draw of each, among them the `wanted` largest draws of all.
+    """Allowed items and a draw of each, including the `wanted` largest draws of all.
 
-    Costs as much as a few draws for each one wanted and a comparison a group, and O(K) in the rare case that too few
+    Costs a few draws for each one wanted and a comparison per group, and O(K) in the rare case that too few
     reach the bar.
     """
     expected = load(posteriors)
@@ -382,11 +382,11 @@ def draw_largest(posteriors, allowed, wanted, rng):
 
 @no_refcount
 def draw_above(posteriors, allowed, rng, items, values):
-    """Write draws that reach the bar, and those that are made in any case; how many, and how many reach it."""
+    """Write the draws that reach the bar and those always made; returns how many, and how many reach the bar."""
     groups, bar, room = posteriors.groups, posteriors.bar[0], items.size
     n = 0
     above = 0
-    at = rng.standard_exponential()  # the next point, from where the group begins
+    at = rng.standard_exponential()  # distance of the next point from the start of the group
     for g in range(groups.size[0]):
         each, first, size = groups.length[g], groups.first[g], groups.items[g]
         if 0.0 <= each * size <= at:
@@ -417,7 +417,7 @@ def draw_above(posteriors, allowed, rng, items, values):
 
 @no_refcount
 def draw_rest(posteriors, allowed, rng, items, values, n):
-    """Draw the items that no proposal brought above the bar, on condition that they lie below; how many there are.
+    """Draw the items without a draw above the bar, conditioned on lying below; returns how many there are.
 
     The first n are written already. O(K).
     """
@@ -437,7 +437,7 @@ def draw_rest(posteriors, allowed, rng, items, values, n):
 
 @no_refcount
 def draw_below(posteriors, g, rng):
-    """A draw below the bar, of an item that has a length: it lies there with a chance of 0.3 at least."""
+    """A draw below the bar, for an item with a length: it lies there with a chance of at least 0.3."""
     alpha, beta = posterior_of(posteriors, g)
     x = rng.beta(alpha, beta)
     while x >= posteriors.bar[0]:
@@ -447,7 +447,7 @@ def draw_below(posteriors, g, rng):
 
 @no_refcount
 def draw_of(posteriors, k, items, values, rng):
-    """Item k's draw: the one that is written, or now, on condition that it lies below the bar."""
+    """Item k's draw: the one written, or a new one, conditioned on lying below the bar."""
     for i in range(items.size):
         if items[i] == k:
             return values[i]

@@ -1,1 +1,1 @@
-"""SteadyRank, SteadyRankLinear and SteadyRankSegments, with what they alone are made of."""
+"""SteadyRank, SteadyRankLinear and SteadyRankSegments, and the parts used only by them."""

@@ -1,4 +1,4 @@
-"""What SteadyRank has to say of a list that somebody else has arranged: estimates, values, places, and its note."""
+"""SteadyRank's part in lists arranged by other code: estimates, values, places, and the note."""
 
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from .value_list import exchange_by_rules, views_of_items
 
 
 def _one_of(learner: Any, visit: Visit) -> SteadyRank | None:
-    """The SteadyRank that makes the lists for a visit; None if another learner does."""
+    """The SteadyRank that makes the lists for a visit; None for other learners."""
     if isinstance(learner, SteadyRankSegments):
         segments = learner.pool.number.size
         segment_row: SteadyRank = row(learner.each, segment_at(visit.features, 0, segments))
@@ -27,7 +27,7 @@ def _one_of(learner: Any, visit: Visit) -> SteadyRank | None:
 
 
 def estimates_at(learner: Any, visit: Visit, slots: Ints) -> Floats | None:
-    """The attraction of some items as a learner sees it; None if it does not say. O(items) but for SteadyRank."""
+    """A learner's estimates of some items' attractions; None if it has none. O(items) for SteadyRank, else O(K)."""
     one = _one_of(learner, visit)
     if one is None:
         view = view_of(learner)
@@ -42,31 +42,31 @@ def estimates_at(learner: Any, visit: Visit, slots: Ints) -> Floats | None:
 
 
 class ValuedItems(NamedTuple):
-    """Items that a list may be made of, where value is the goal: what they attract, and a click on them is worth."""
+    """Candidates for a list whose goal is value: their attractions, and the worth of a click on each."""
 
     items: Ints  # [n] slots
     attraction: Floats  # [V, n] in each view of the items
     worth: Floats  # [V, n]
     weights: Floats  # [V]
-    chance: Floats  # [length] that a place is looked at
+    chance: Floats  # [length] chance that a place is looked at
     ends: bool  # whether a click ends the visit
 
     def exchange(self, ranking: Ints, sets: Ints, least: Ints, most: Ints, held: Bools, fixed: Bools) -> None:
-        """Make a list of places in `items` worth as much as exchanges make it, as `exchange_by_rules` does."""
+        """Improve a list, given as indices into `items`, by exchanges, as `exchange_by_rules` does."""
         exchange_by_rules(*self[1:], sets, least, most, held, fixed, ranking)
 
 
 def makes_valued_lists(learner: Any) -> bool:
-    """Whether a learner says what clicks on items are worth."""
+    """Whether a learner estimates the worth of clicks on items."""
     return isinstance(learner, SteadyRank) and learner.values is not None
 
 
 def valued_items(
     learner: Any, visit: Visit, allowed: Bools, more: Ints, size: int, rng: np.random.Generator
 ) -> ValuedItems | None:
-    """What a list of `size` allowed items, of which there are so many, can be made of, and the items in `more`.
+    """The candidates for a list of `size` allowed items, plus the items in `more`; at least `size` must be allowed.
 
-    It is drawn as for a list of the learner's own. None if it does not say what clicks are worth.
+    Drawn as for a list of the learner's own. None if it does not estimate the worth of clicks.
     """
     if not makes_valued_lists(learner):
         return None
@@ -75,19 +75,19 @@ def valued_items(
 
 
 def item_on_trial(learner: Any, size: int, note: Floats) -> int:
-    """The item that a list of `size` shows so that it is tried again; -1 if there is none."""
+    """The item on trial in a list of `size`; -1 if there is none."""
     return int(note[size + TRIED]) - 1 if isinstance(learner, SteadyRank) else -1
 
 
 def places_by_looks(learner: Any, visit: Visit, size: int) -> list[int]:
-    """The places of a list, those that are looked at most first; from the top, as far as it is not known."""
+    """The places of a list, most looked at first; from the top if attention is unknown."""
     one = _one_of(learner, visit)
     order = list(range(size)) if one is None else one.attention.order.tolist()
     return order if len(order) == size else [p for p in order if p < size]
 
 
 def note_arranged(learner: Any, visit: Visit, before: int, ranking: Ints, note: Floats) -> None:
-    """Make the note of a list of `before` items right for what became of it.
+    """Adapt the note of a list of `before` items to the list that was made of it.
 
     The chance that each place was looked at, if it is not clicked, depends on the item there.
     """
@@ -96,10 +96,10 @@ def note_arranged(learner: Any, visit: Visit, before: int, ranking: Ints, note: 
         return
     size, falls = ranking.size, min(one.attention.chance.tolist()) < 1.0
     if not falls and size == before and one.revisit == 0.0:
-        return  # there is nothing in it
-    if isinstance(learner, SteadyRank):  # what is said of a trial stands behind the list's places
+        return  # the note is empty
+    if isinstance(learner, SteadyRank):  # fields of a trial follow those of the list's places
         said = note[before : before + 3].copy()
-        if said[TRIED] > 0.0 and said[TRIED] - 1.0 not in ranking:  # it was taken out: others are tried now
+        if said[TRIED] > 0.0 and said[TRIED] - 1.0 not in ranking:  # removed from the list: nobody was tried
             said[:] = -said[TRIED], one.trial.of[ITEM], 0.0
         note[size : before + 3] = 0.0
         note[size : size + 3] = said
@@ -110,13 +110,13 @@ def note_arranged(learner: Any, visit: Visit, before: int, ranking: Ints, note: 
 
 @kernel
 def note_places(attention, posteriors, ranking, note):
-    """`note_looks`, called by itself."""
+    """Compiled entry point of `note_looks`."""
     note_looks(attention, posteriors, ranking, note)
 
 
 @kernel
 def draw_values(steady, allowed, more, size, t, rng):
-    """`views_of_items`, with the weights of views and whether clicks end visits, as `SteadyRank.rank` has them."""
+    """`views_of_items` with the views' weights, and whether clicks end visits, as in `SteadyRank.rank`."""
     regimes, ends, weights = steady.regimes, not goes_on(steady.attention), np.ones(1)
     other = rival(regimes, steady.window) if steady.caution > 0.0 else -1
     insured = steady.insurance if ends else 0.0

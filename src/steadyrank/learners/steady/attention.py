@@ -1,8 +1,8 @@
-"""How far down a list people look, learnt from the clicks themselves. Ours, no paper's.
+"""How far down a list people look, learnt from their clicks. Ours, no paper's.
 
-An item at place p is clicked with chance attention[p] times its attraction (Richardson et al. 2007). Items that stood
-at several places tell the two apart: the attention is fitted to their clicks by place, the first
-place being looked at by everybody. A place where nothing was clicked was perhaps not looked at: it counts as looked
+An item at place p is clicked with chance attention[p] times its attraction (Richardson et al. 2007). Items shown
+at several places separate the two: the attention is fitted to their clicks by place, that of the first
+place being 1. A place without a click may not have been looked at: it counts as looked
 at with the chance that it was, given that it was not clicked.
 
 For the fit, clicks of item i at place p are taken to be Poisson with mean
@@ -13,8 +13,8 @@ attractions are integrated out, which leaves
     - sum_i (shape + clicks[i]) log(B + sum_p looks[i, p] attention[p])
 
 with B the shape over the mean attraction. It is concave in the logarithms of B and of the attention, so that
-Newton's steps climb to its top. Had every item an attraction of its own fitted instead, then an item that was dropped
-for want of a click would fit perfectly and say nothing, whatever its place, while those that luck kept on top would
+Newton's method reaches its maximum. With a separately fitted attraction for each item, an item dropped
+for lack of clicks would fit perfectly and tell nothing about its place, while items kept on top by luck would
 do worse there than before: lower places would seem to be looked at far more than they are.
 """
 
@@ -29,15 +29,15 @@ from ...core.compiling.jit import kernel, no_refcount
 from ...core.philox import philox
 from ..shared.thompson import miss_of
 
-STEPS = 12  # of Newton's, at most; five are usual
-CLOSE = 1e-6  # nats
-ADDED = 0.1  # clicks and clicks expected, at each place but the first: places without clicks stay finite
-PLACES = 40  # of a list that have an attention of their own; further ones have that of the last of these
+STEPS = 12  # most Newton steps; five are usual
+CLOSE = 1e-6  # convergence, in nats
+ADDED = 0.1  # pseudo-count of clicks and expected clicks at each place but the first: keeps estimates finite
+PLACES = 40  # places with an attention of their own; further ones have that of the last of these
 
 
 @kernel
 def likelihood(looks, clicks, shape, logs):
-    """The log likelihood above, with what is ADDED; `logs`: of B, then of the attention of places 2, 3, ..."""
+    """The log likelihood above, with the ADDED counts; `logs`: of B, then of the attention of places 2, 3, ..."""
     total = 0.0
     for p in range(1, logs.size):
         total += ADDED * (logs[p] - math.exp(logs[p]))
@@ -53,7 +53,7 @@ def likelihood(looks, clicks, shape, logs):
 
 @kernel
 def slope(looks, clicks, shape, logs, free):
-    """First derivatives of the log likelihood by the first `free` logs, and minus the second ones."""
+    """First derivatives of the log likelihood by the first `free` logs, and the negated second ones."""
     first, second, weight = np.zeros(free), np.zeros((free, free)), np.empty(free)
     for p in range(1, free):
         first[p] = ADDED * (1.0 - math.exp(logs[p]))
@@ -80,7 +80,7 @@ def slope(looks, clicks, shape, logs, free):
 
 @kernel
 def solve(matrix, vector):
-    """Solve matrix x = vector in place, by Cholesky's method; `matrix` positive, its lower triangle given."""
+    """Solve matrix x = vector in place by Cholesky; `matrix` positive definite, given by its lower triangle."""
     for p in range(vector.size):
         for q in range(p + 1):
             rest = matrix[p, q]
@@ -99,7 +99,7 @@ def solve(matrix, vector):
 
 @kernel
 def climb(looks, clicks, shape, logs, free):
-    """Move the first `free` logs to where the log likelihood is largest; returns it. O(items free^2) a step."""
+    """Maximise the log likelihood over the first `free` logs; returns it. O(items free^2) a step."""
     best = likelihood(looks, clicks, shape, logs)
     for _ in range(STEPS):
         first, second = slope(looks, clicks, shape, logs, free)
@@ -124,7 +124,7 @@ def climb(looks, clicks, shape, logs, free):
 
 @kernel
 def of_shown(table, looks, places):
-    """The rows of a table [item, place] whose items were shown, as numbers, with at most so many places."""
+    """The rows of a table [item, place] whose items were shown, as floats, with at most `places` columns."""
     n = 0
     rows = np.zeros((looks.shape[0], places))
     for i in range(looks.shape[0]):
@@ -140,8 +140,8 @@ def of_shown(table, looks, places):
 def fit_attention(looks, clicks, shape, chance):
     """Fit the attention of each place, and write it into `chance`, [place].
 
-    `looks` and `clicks`: whole numbers, [item, place]; items need looks to count. Returns two kinds of evidence
-    against looks in full, in nats: that of the fit, and that of the attention that stood in `chance` before.
+    `looks` and `clicks`: integers, [item, place]; only items with looks count. Returns two kinds of evidence
+    against full attention, in nats: that of the fit, and that of the attention in `chance` before.
     """
     places = min(chance.size, PLACES)
     seen, won = of_shown(looks, looks, places), of_shown(clicks, looks, places)
@@ -158,19 +158,19 @@ def fit_attention(looks, clicks, shape, chance):
     return gain - full, kept - full
 
 
-SLOTS = 512  # items whose clicks are kept by place, at most: the first ones that are shown
+SLOTS = 512  # most items whose clicks are kept by place: the first ones shown
 NOBODY = -1
-LEAST_SHAPE = 0.05  # of the law of attractions: below, a handful of items would have all the clicks
-BAR = 20.0  # nats of evidence against lists that are looked at in full: there are nine places to fit in a list of ten
-FIRST, FIRST_OF_CASCADE = 200.0, 500.0  # rounds before a fit, where feedback goes on after clicks and where not
-DEALT = 2000.0  # rounds in which lists may be dealt
-GROWN = 1.125  # a further fit comes when there are this many times the rounds of the last one
-FITS = 6  # whose evidence is remembered: in so many fits the rounds double
-SUDDEN = 3.0  # times the evidence of FITS fits ago, where twice is to be expected
-FALLEN = 0.98  # of the most evidence lately
-CLICKED, WHOLE, ROUNDS, FITTED = range(4)  # places of Attention.tally
-LEAST = 1e-9  # in a note: 0 says nothing
-_KEY = 0x10CA7ED  # of the draws that decide what was looked at
+LEAST_SHAPE = 0.05  # least shape of the attractions' Gamma: below, a handful of items would have all the clicks
+BAR = 20.0  # nats of evidence needed against full attention: a list of ten has nine places to fit
+FIRST, FIRST_OF_CASCADE = 200.0, 500.0  # rounds before the first fit, if feedback continues after clicks and if not
+DEALT = 2000.0  # rounds in which lists may be shuffled
+GROWN = 1.125  # the next fit is due at so many times the rounds of the last one
+FITS = 6  # fits whose evidence is kept: rounds double in so many fits
+SUDDEN = 3.0  # limit of the ratio of evidence to that FITS fits ago, expected to be 2
+FALLEN = 0.98  # limit of the ratio of evidence to its recent maximum
+CLICKED, WHOLE, ROUNDS, FITTED = range(4)  # indices in Attention.tally
+LEAST = 1e-9  # least chance in a note: 0 means unknown
+_KEY = 0x10CA7ED  # key of the draws that decide what was looked at
 
 
 class Attention(NamedTuple):
@@ -179,16 +179,14 @@ class Attention(NamedTuple):
     item: Counts  # [N]
     looks: Counts  # [N, length]
     clicks: Counts  # [N, length]
-    chance: Floats  # [length] that a place is looked at, as believed
-    order: Counts  # [length] places, the one that is looked at most first
-    evidence: Floats  # [FITS] of the latest fits, the oldest first, in nats
-    tally: (
-        Floats  # [4] lists with a click before their end, and of these those told of in full; rounds, at the last fit
-    )
+    chance: Floats  # [length] estimated chance that a place is looked at
+    order: Counts  # [length] places, most looked at first
+    evidence: Floats  # [FITS] of the latest fits, oldest first, in nats
+    tally: Floats  # [4] lists with a click before their end; of these, reported in full; rounds; rounds at last fit
 
     @classmethod
     def create(cls, n_items: int, length: int, given: Floats | None = None) -> "Attention":
-        """Every place is looked at, and nobody goes on after a click, until clicks show otherwise; or as `given`."""
+        """Every place is looked at, and a click ends the visit, until clicks show otherwise; or as `given`."""
         n = min(n_items, SLOTS)
         counts = np.zeros((n, length), np.int32), np.zeros((n, length), np.int32)
         chance, tally = np.ones(length), np.zeros(4)
@@ -200,10 +198,10 @@ class Attention(NamedTuple):
 
 @no_refcount
 def deal_places(attention, ranking, rng):
-    """Deal a list while it is not known where people look; whether that went. O(length).
+    """Shuffle a list while attention is unknown; returns whether it was shuffled. O(length).
 
-    If people go on after clicks, and all places seem alike to them, then order is worth nothing: for the first DEALT
-    rounds it is dealt. Items that stay where they are cannot tell of places, and what stands low seems to be bad.
+    If people continue after clicks, and all places seem alike, order has no value: it is random in the first DEALT
+    rounds. Items that never move tell nothing about places, and low ones would seem bad.
     """
     size, chance = ranking.size, attention.chance
     if attention.tally[ROUNDS] < DEALT and goes_on(attention) and chance[attention.order[chance.size - 1]] == 1.0:
@@ -232,7 +230,7 @@ def place_by_attention(attention, ranking, rng):
 
 @no_refcount
 def sort_places(order, chance):
-    """Order places by how much they are looked at, equal ones from the top. O(length^2)."""
+    """Sort places by attention, equal ones from the top. O(length^2)."""
     for place in range(order.size):
         p = place
         while p > 0 and chance[order[p - 1]] < chance[place]:
@@ -243,9 +241,9 @@ def sort_places(order, chance):
 
 @no_refcount
 def note_looks(attention, posteriors, ranking, note):
-    """Write the chance that each place of a list was looked at, if it is not clicked, into its note: Bayes' rule.
+    """Write into the note the chance that each place of a list was looked at, if it is not clicked: Bayes' rule.
 
-    Nothing of a place that is always looked at: notes are stored with lists.
+    Nothing for a place that is always looked at, because notes are stored with lists.
     """
     for p in range(ranking.size):
         chance = attention.chance[p]
@@ -256,7 +254,7 @@ def note_looks(attention, posteriors, ranking, note):
 
 @no_refcount
 def was_looked_at(note, clicks, t, p):
-    """Whether place p of round t counts as looked at: drawn from the round and the place, the same when replayed.
+    """Whether place p of round t counts as looked at: drawn from round and place, so that replays agree.
 
     Lists without such a note were looked at in full.
     """
@@ -268,7 +266,7 @@ def was_looked_at(note, clicks, t, p):
 
 @no_refcount
 def looked_at(ranking, note, clicks, examined, t, items, bits):
-    """Write the items of the places of round t that count as looked at, and their bits; returns how many."""
+    """Write the items of the places of round t that count as looked at, and their bits; returns their number."""
     n = 0
     for p in range(examined):
         if was_looked_at(note, clicks, t, p):
@@ -280,22 +278,22 @@ def looked_at(ranking, note, clicks, examined, t, items, bits):
 
 @no_refcount
 def goes_on(attention):
-    """Whether feedback goes on after clicks: most lists with a click are told of to the end.
+    """Whether feedback continues after clicks: most lists with a click are reported to the end.
 
-    A cascade ends with the click, and every further place of a list is to spare once it is clicked. Here none is.
+    A cascade ends with the click, so a place behind a click can be spared. Here none can.
     """
     return attention.tally[WHOLE] > attention.tally[CLICKED] / 2.0
 
 
 @no_refcount
 def scans_all(attention):
-    """Whether people look at every place up to their click, so that it does not matter to them what stands where."""
+    """Whether people look at every place up to their click, so that the order of items does not matter to them."""
     return not goes_on(attention) and attention.chance[attention.order[attention.order.size - 1]] == 1.0
 
 
 @no_refcount
 def watch(attention, ranking, clicks, examined):
-    """Take the clicks of one list."""
+    """Count the clicks of one list."""
     clicked = False
     for p in range(examined):
         k = ranking[p]
@@ -316,7 +314,7 @@ def watch(attention, ranking, clicks, examined):
 
 @no_refcount
 def rewatch(attention):
-    """Items are liked otherwise from now on: their clicks at different places no longer compare. O(N length)."""
+    """Reset the counts by place after a change of taste, because they no longer compare. O(N length)."""
     attention.tally[ROUNDS] = 0.0
     attention.tally[FITTED] = 0.0
     attention.evidence.fill(0.0)
@@ -329,10 +327,10 @@ def rewatch(attention):
 
 @no_refcount
 def grows_steadily(evidence, latest):
-    """Whether evidence came with the rounds, neither of a sudden nor less of it lately; takes the latest.
+    """Whether evidence grew with the rounds, neither suddenly nor with a recent fall; appends the latest.
 
-    The attention of places shows from the first rounds on. Items that are liked otherwise for some time, and then
-    fall to lower places, look like it too, but for a while.
+    The attention of places shows from the first rounds on. A temporary change of taste that makes items fall to lower
+    places later looks similar, but only for a while.
     """
     steady = latest <= SUDDEN * evidence[0]
     for i in range(FITS):
@@ -343,12 +341,12 @@ def grows_steadily(evidence, latest):
 
 @kernel
 def learn_attention(attention, shape, bar):
-    """Fit the attention of each place; in full, until the evidence against that is above `bar`. O(N length^2).
+    """Fit the attention of each place; it stays 1 until the evidence against that is above `bar`. O(N length^2).
 
-    Where feedback ends with a click, a cascade is the first thing to believe, and evidence has to grow steadily;
-    unless `bar` is 0. What was learnt stays until there is as much evidence for something else. `shape`: of the law
-    of attractions, the prior's. Returns the share of the looks so far that were looks, where they were all counted
-    as looks until now; else 1.
+    If feedback ends with a click, a cascade is the default, and evidence has to grow steadily, unless `bar` is 0.
+    What was learnt stays until there is as much evidence for something else. `shape`: of the attractions'
+    distribution, that of the prior. Returns the share of the looks so far that were real looks, if all were counted
+    until now; else 1.
     """
     length, further = attention.chance.size, goes_on(attention)
     first = FIRST if further else FIRST_OF_CASCADE

@@ -16,22 +16,22 @@ from ...core.compiling.jit import kernel, no_refcount
 from ...core.item_evidence import KNOWN, MOST, SHARE_CHANGED, changed_with, inversion, log_beta, log_predictive
 from .regimes import CHANGES, CURRENT, LOG, NOTICED, SPAN_FACTOR, SPANS, STORED, Regimes, clear_span
 
-CALM = 16  # windows in which three changes are too many
+CALM = 16  # three changes within so many windows are too many
 NONE = -1  # no other regime
 
 
 class Rule(NamedTuple):
-    """When recent feedback is taken for another regime. Defaults, and why: docs/steadyrank-measured.md."""
+    """Thresholds of the change test. Defaults, and reasons for them: docs/steadyrank-measured.md."""
 
     known: int = KNOWN  # looks at an item before it counts as evidence
-    most: float = MOST  # looks at an item that count at most: smaller moves than their error are no change
-    changed: float = SHARE_CHANGED  # of the items in a new regime
-    back: float = 10.0  # nats of evidence before a stored regime is taken up again
-    open: float = 15.0  # nats of evidence before a new one is opened
+    most: float = MOST  # most looks at an item that count: moves smaller than their error are no change
+    changed: float = SHARE_CHANGED  # share of the items that change in a new regime
+    back: float = 10.0  # nats of evidence needed to resume a stored regime
+    open: float = 15.0  # nats of evidence needed to open a new one
 
 
 class Forecast(NamedTuple):
-    """What there was in a span of each item that counts, and what each of R regimes expects of it: Beta(a, b).
+    """The feedback in a span for each item that counts, and the prediction of each of R regimes: Beta(a, b).
 
     Only items that the current regime knows count.
     """
@@ -39,17 +39,17 @@ class Forecast(NamedTuple):
     items: Counts  # [n]
     looks: Ints  # [n]
     clicks: Ints  # [n]
-    a: Floats  # [R, n] of the current regime, without the span
+    a: Floats  # [R, n] the current regime without the span
     b: Floats  # [R, n]
-    same: Floats  # [n] log chance of what there was, by the current regime
-    new: Floats  # [n] nats of its evidence for a new one
+    same: Floats  # [n] log probability of the feedback in the current regime
+    new: Floats  # [n] nats of evidence for a new regime
 
 
 class Verdict(NamedTuple):
     """The regime that recent feedback belongs to."""
 
-    regime: Ints  # [1] NONE for the current one; `tally[STORED]` stands for a new one
-    span: Ints  # [1] that it came in with
+    regime: Ints  # [1] NONE: the current one; `tally[STORED]`: a new one
+    span: Ints  # [1] span with the evidence
     excess: Floats  # [1] nats of evidence beyond the bar
 
 
@@ -62,7 +62,7 @@ def blend(x, y, share):
 
 @no_refcount
 def changes_too_often(regimes, window, t):
-    """Whether the last three changes came within `CALM` windows: regimes that take turns have missed another one."""
+    """Whether the last three changes came within `CALM` windows: regimes that alternate suggest an undetected one."""
     changes = regimes.tally[CHANGES]
     return changes >= 3 and t - regimes.log[(changes - 3) % LOG, NOTICED] <= CALM * window
 
@@ -71,19 +71,19 @@ def changes_too_often(regimes, window, t):
 def novelty(same, looks, clicks, changed):
     """Evidence of an item for a new regime: it keeps its attraction, or with chance `changed` draws it uniformly.
 
-    `same` is the log chance of its feedback in the current regime. An item that did not change costs little.
+    `same` is the log probability of its feedback in the current regime. An item that did not change costs little.
     """
     anew = log_beta(1.0 + clicks, 1.0 + looks - clicks) - same
     if anew > 50.0:
-        return anew + math.log(changed)  # the item kept adds nothing that a float holds
+        return anew + math.log(changed)  # the term of an unchanged item is below rounding
     return math.log(changed_with(changed, math.exp(anew)))
 
 
 @kernel
 def forecast_of_counts(regimes, rule, j):
-    """What there was in span `j`, and what each stored regime expects by its counts. O(items of the span R).
+    """The feedback in span `j`, and each stored regime's prediction from its counts. O(items of the span R).
 
-    The prior counts no more than the looks before: an item unlike the others is no change.
+    The prior counts at most as much as the looks before: an item unlike the others is no change.
     """
     current, stored, n = regimes.tally[CURRENT], regimes.tally[STORED], 0
     items = np.empty(regimes.span_size[j], np.int32)
@@ -112,7 +112,7 @@ def forecast_of_counts(regimes, rule, j):
 
 @kernel
 def forecast_with(items, looks, clicks, a, b, current, rule):
-    """A forecast from what was looked at and clicked, and from what each regime expects: fields of `Forecast`."""
+    """Build a `Forecast` from looks and clicks in the span, and each regime's Beta(a, b)."""
     same, new = np.empty(items.size), np.empty(items.size)
     for i in range(items.size):
         same[i] = log_predictive(clicks[i], looks[i], a[current, i], b[current, i], rule.most)
@@ -122,7 +122,7 @@ def forecast_with(items, looks, clicks, a, b, current, rule):
 
 @no_refcount
 def expected(forecast, r, i, most):
-    """Log chance of what there was of the forecast's item number i, by regime r."""
+    """Log probability of the feedback on the forecast's item number i, by regime r."""
     return log_predictive(forecast.clicks[i], forecast.looks[i], forecast.a[r, i], forecast.b[r, i], most)
 
 
@@ -130,7 +130,7 @@ def expected(forecast, r, i, most):
 def weigh(forecast, regimes, rule, r):
     """Evidence for regime r against the current one, in nats, summed over items; `tally[STORED]` is a new one.
 
-    An item that a stored regime does not know counts for it as for a new one.
+    An item that a stored regime does not know counts as for a new one.
     """
     total = 0.0
     for i in range(forecast.items.size):
@@ -143,7 +143,7 @@ def weigh(forecast, regimes, rule, r):
 
 @no_refcount
 def alike_by_counts(forecast, regimes, rule, r, i):
-    """Nats by which the counts of the current regime before the span are those of an item as regime r knows it."""
+    """Nats by which an item's counts in the current regime before the span agree with those in regime r."""
     k = forecast.items[i]
     before = regimes.looks[regimes.tally[CURRENT], k] - forecast.looks[i]
     won = regimes.clicks[regimes.tally[CURRENT], k] - forecast.clicks[i]
@@ -153,10 +153,10 @@ def alike_by_counts(forecast, regimes, rule, r, i):
 
 @no_refcount
 def distinct_evidence(forecast, regimes, rule, r, alike):
-    """The evidence for stored regime `r` without that of items that behave in it as in the current one.
+    """The evidence for stored regime `r` without that of items that behave the same in it and the current one.
 
-    They are the same in both, and whichever regime knows them longer predicts them better. `alike` [R, n]: nats by
-    which they are the same; None: by counts.
+    For such items, the regime that has known them longer predicts them better. `alike` [R, n]: nats of evidence that
+    they are the same; None: computed from counts.
     """
     total = 0.0
     for i in range(forecast.items.size):
@@ -164,7 +164,7 @@ def distinct_evidence(forecast, regimes, rule, r, alike):
             total += forecast.new[i]
             continue
         then = expected(forecast, r, i, rule.most)
-        if alike is None:  # noqa: SIM108  (decided when it is compiled)
+        if alike is None:  # noqa: SIM108  (decided at compile time)
             nats = alike_by_counts(forecast, regimes, rule, r, i)
         else:
             nats = alike[r, i]
@@ -175,8 +175,9 @@ def distinct_evidence(forecast, regimes, rule, r, alike):
 
 @no_refcount
 def due(regimes, window, j):
-    """Whether span `j` is to be weighed: it grew by a quarter of its full size in this window, the shortest one is
-    full, and no shorter one is the same.
+    """Whether to test span `j`: grown by a quarter of its full size, and different from shorter spans.
+
+    The shortest one is tested when it is full.
     """
     quarter = window * SPAN_FACTOR ** max(j - 1, 0)
     rounds = regimes.span_rounds[j]
@@ -186,7 +187,7 @@ def due(regimes, window, j):
 
 @kernel
 def no_verdict():
-    """Recent feedback belongs to the current regime, until a span shows otherwise."""
+    """Start: recent feedback belongs to the current regime."""
     return Verdict(np.full(1, NONE), np.zeros(1, np.int64), np.zeros(1))
 
 
@@ -194,7 +195,7 @@ def no_verdict():
 def update_verdict(verdict, forecast, regimes, rule, j, turns, alike):
     """Change the verdict if span `j` has more evidence for another regime than shorter ones. O(items of the span R).
 
-    `turns`: regimes change too often, so that only a new one will do. `alike`: as of `distinct_evidence`.
+    `turns`: regimes change too often, so that only a new one is considered. `alike`: as in `distinct_evidence`.
     """
     stored = regimes.tally[STORED]
     for r in range(stored + 1):
@@ -210,7 +211,7 @@ def update_verdict(verdict, forecast, regimes, rule, j, turns, alike):
 
 @no_refcount
 def end_spans(regimes, window):
-    """Let the spans that are full start afresh."""
+    """Clear the spans that are full."""
     full = window
     for j in range(SPANS):
         if regimes.span_rounds[j] >= full:
@@ -221,7 +222,7 @@ def end_spans(regimes, window):
 def inversion_between(regimes: Regimes, rule: Rule, before: int, after: int) -> float:
     """Nats by which the regime numbered `before`, inverted, predicts the feedback of `after` better than as learnt.
 
-    Only items that `before` knows count; 0 if one of the two is forgotten. O(K).
+    Only items that `before` knows count; 0 if one of the two was dropped. O(K).
     """
     places = {int(n): place for place, n in enumerate(regimes.number[: regimes.tally[STORED]])}
     if before not in places or after not in places:

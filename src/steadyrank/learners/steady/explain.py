@@ -1,4 +1,4 @@
-"""Regimes, and how far people look, for people to read."""
+"""Views of regimes and attention for people to read."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from .regimes import CHANGES, CURRENT, LEARNT, LOG, STORED, Regimes
 
 
 def view_of(regimes: Regimes, rule: Rule, attention: Attention) -> View:
-    """Regimes and what they imply for the feedback, with item estimates, and how far people look: a copy. O(K)."""
+    """A copy of the regimes, what they imply for the feedback, item estimates, and how far people look. O(K)."""
     r = regimes
 
     def read(place: int) -> Regime:
@@ -25,7 +25,7 @@ def view_of(regimes: Regimes, rule: Rule, attention: Attention) -> View:
 
 
 def view_with(regimes: Regimes, rule: Rule, read: Callable[[int], Regime], attention: tuple[float, ...]) -> View:
-    """Regimes, each as `read` from its place, and what they imply for the feedback: a copy. O(K)."""
+    """A copy of the regimes, each read by `read` from its index, and what they imply for the feedback. O(K)."""
     r = regimes
     stored = [read(int(place)) for place in np.argsort(r.number[: r.tally[STORED]])]
     current = int(r.number[r.tally[CURRENT]])

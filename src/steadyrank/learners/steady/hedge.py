@@ -1,6 +1,6 @@
-"""A list for several views of the items at once: how much each counts, and which items serve them all best.
+"""A list for several views of the items: the weight of each view, and the items that serve them all best.
 
-The items that a stored regime likes best are found once, and not for every list.
+The items that a stored regime likes best are found once, not for every list.
 """
 
 from typing import NamedTuple
@@ -14,21 +14,21 @@ from ...core.kernels import largest, top
 from ..shared.thompson import draw_largest, draw_of, miss_of
 from .regimes import number_at, rival
 
-PATIENCE = 64  # items tried in vain among equals, since they may not be shown
-INSURED = 10_000  # rounds of a regime for which the insurance has its full weight: docs/steadyrank-measured.md
-FEW = 4096  # items up to which all are compared: a pass over so few costs little
+PATIENCE = 64  # most items tried among equals and found not allowed
+INSURED = 10_000  # rounds of a regime with full weight of the insurance: docs/steadyrank-measured.md
+FEW = 4096  # up to so many items, compare all: it costs little
 
 
 class Rival(NamedTuple):
-    """Another view of the items: what was learnt in a regime that is not the current one."""
+    """Another view of the items: what a regime other than the current one learnt."""
 
     looks: Counts  # [K]
     clicks: Counts  # [K]
-    untested_looks: Counts  # [K] further ones
+    untested_looks: Counts  # [K] looks not tested, in addition
     untested_clicks: Counts  # [K]
     prior: Floats  # [2]
-    liked: Counts  # [n] in item order: whatever is not among them has a smaller mean
-    tied: Counts  # [m] in item order: all that come next, which have one mean; empty if they are not known
+    liked: Counts  # [n] in item order: all other items have smaller means
+    tied: Counts  # [m] in item order: all items with the next largest mean; empty if unknown
 
 
 @no_refcount
@@ -40,9 +40,9 @@ def mean_of(rival, k):
 
 @kernel
 def best_and_tied(rival, allowed, ranking, n, rng):
-    """`best_of` where the n liked items that are allowed come first, and then some of those tied; whether that went.
+    """`best_of` if the n allowed liked items come first, then some of the tied ones; returns whether it succeeded.
 
-    Which of these come is drawn item by item. It does not go if few of them are allowed.
+    The tied ones are drawn one by one. It fails if few of them are allowed.
     """
     means = np.empty(rival.liked.size)
     for i in range(means.size):
@@ -69,7 +69,7 @@ def best_and_tied(rival, allowed, ranking, n, rng):
 def best_of(rival, allowed, ranking, rng):
     """Fill `ranking` with the allowed items that a view likes best, ties broken by `top`.
 
-    O(d) if enough of those are allowed that it is known to like best, or that come next; else O(K).
+    O(d) if enough of the items known to be its best, or next best, are allowed; else O(K).
     """
     n = 0
     for k in rival.liked:
@@ -88,7 +88,7 @@ def best_of(rival, allowed, ranking, rng):
 
 @no_refcount
 def member(groups, g, i):
-    """Item number i of those that are missed as often as the items of group g, which is the first of their groups."""
+    """Item number i of those with the same mean as group g, the first of their groups."""
     value = groups.miss[g]
     while i >= groups.items[g]:
         i -= groups.items[g]
@@ -100,7 +100,7 @@ def member(groups, g, i):
 
 @no_refcount
 def tied_with(groups, g):
-    """How many items are missed as often as those of group g. O(G)."""
+    """Number of items with the same mean as group g. O(G)."""
     total = 0
     for h in range(groups.size[0]):
         if groups.miss[h] == groups.miss[g]:
@@ -110,10 +110,10 @@ def tied_with(groups, g):
 
 @no_refcount
 def deal_members(groups, g, size, allowed, ranking, filled, rng, steps):
-    """Fill places of `ranking` with allowed items from `member` 0 to size - 1, shuffled; how many are filled then.
+    """Fill places of `ranking` with allowed items from `member` 0 to size - 1, shuffled; returns the new `filled`.
 
-    The steps of a Fisher-Yates shuffle, one uniform each, until the list is full: `moved[i]` is what the i-th step
-    put to place `to[i]`. -1 if it takes more than `steps`, for want of allowed ones.
+    Takes the steps of a Fisher-Yates shuffle, one uniform each, until the list is full: `moved[i]` is what step i
+    put at `to[i]`. -1 if too few are allowed within `steps`.
     """
     to, moved = stack_ints(steps), stack_ints(steps)
     i = 0
@@ -137,9 +137,9 @@ def deal_members(groups, g, size, allowed, ranking, filled, rng, steps):
 
 @no_refcount
 def lowest_means(groups, allowed, ranking, rng):
-    """Fill `ranking` with the allowed items of the smallest means, equal ones in random order; whether that went.
+    """Fill `ranking` with the allowed items of the smallest means, equal ones in random order; returns success.
 
-    It does not if few are allowed among the items of the `ranking.size` groups that come first. O(G + d^2).
+    It fails if few items of the first `ranking.size` groups are allowed. O(G + d^2).
     """
     best = stack_ints(min(ranking.size, groups.size[0]))
     left_out = largest(groups.miss[: groups.size[0]], best)
@@ -159,7 +159,7 @@ def lowest_means(groups, allowed, ranking, rng):
 
 @kernel
 def lowest_means_allowed(posteriors, allowed, ranking, rng):
-    """Fill `ranking` with the allowed items that are missed most, ties in random order. O(K) if few are allowed."""
+    """Fill `ranking` with the allowed items of the smallest means, ties in random order. O(K) if few are allowed."""
     if not lowest_means(posteriors.groups, allowed, ranking, rng):
         miss = np.empty(allowed.size)
         for k in range(allowed.size):
@@ -169,7 +169,7 @@ def lowest_means_allowed(posteriors, allowed, ranking, rng):
 
 @no_refcount
 def add_new(candidates, n, places):
-    """Append the items in `places` that `candidates[:n]` lacks; returns how many there are then."""
+    """Append the items in `places` that `candidates[:n]` lacks; returns the new n."""
     for p in range(places.size):
         new = True
         for i in range(n):
@@ -182,10 +182,10 @@ def add_new(candidates, n, places):
 
 @no_refcount
 def add_best(values, mean, free, miss, ranking):
-    """Fill `ranking` with places of `values`, each time the one that adds most. Overwrites `free` and `miss`.
+    """Fill `ranking` greedily with indices into `values`, each adding most. Overwrites `free` and `miss`.
 
-    `values` [V, n]: attraction of each candidate in each view, the first of which is drawn; `mean` [n]: what that one
-    expects; `free` [n]: 0, 1, ..., n - 1; `miss` [V]: the weights of the views.
+    `values` [V, n]: attraction of each candidate in each view, the first of which is drawn; `mean` [n]: the
+    expectation of that one; `free` [n]: 0, 1, ..., n - 1; `miss` [V]: the weights of the views.
     """
     n = free.size
     for p in range(ranking.size):
@@ -204,17 +204,17 @@ def add_best(values, mean, free, miss, ranking):
         for v in range(1, miss.size):
             miss[v] *= 1.0 - values[v, pick]
         n -= 1
-        for i in range(place, n):  # the others keep their order, in which `top` has dealt ties
+        for i in range(place, n):  # the others keep their order, in which `top` has broken ties
             free[i] = free[i + 1]
 
 
 @no_refcount
 def weigh_views(weights, rounds, current, other, insurance, caution, window):
-    """Write how much each view counts in a list: what was learnt; its inverse; with a third weight, a longer regime.
+    """Write the weight of each view in a list: what was learnt; its inverse; with a third weight, a longer regime.
 
-    The inverse counts the less, the longer the current regime goes on beyond `INSURED` rounds, and so costs no more
-    than a logarithm of the rounds. The longer regime, `other`, counts the less, the longer the `current` one is
-    beside it; `rounds`: of the regimes.
+    The weight of the inverse falls once the current regime is longer than `INSURED` rounds, so that it costs at most
+    a logarithm of the rounds. The weight of the longer regime, `other`, falls as the `current` one
+    grows; `rounds`: of the regimes.
     """
     insurance *= min(1.0, INSURED / max(rounds[current], 1))
     weights[1] = insurance
@@ -239,13 +239,13 @@ def drawn_list(posteriors, allowed, ranking, rng):
 def hedged_list(posteriors, rival, weights, allowed, ranking, rng):
     """Fill `ranking` so that a cascade user is likely to click, whichever of several views of the items is true.
 
-    The views: attractions drawn from the posteriors; everything learnt is inverted, 1 - mean; and, with a third
-    weight, `rival`. Items are added one by one, each the one that adds most to the chance of a click,
-    1 - prod(1 - attraction), averaged over the views by their `weights` [V]: once a view is likely to be served, the
-    places left go to the others. A view that is drawn counts as served by no more than it expects: lucky draws are no
-    users. Candidates are the `ranking.size` best of each view, ties in random order; what that is good for is
-    proved in docs/steadyrank-proofs.md. Beside a rival each has its draw, since both may like it; else, beyond the
-    largest draws, 0. O(G + V^3 d^2) with G groups of items of equal counts.
+    The views: attractions drawn from the posteriors; everything learnt inverted, 1 - mean; and, with a third weight,
+    `rival`. Items are added one by one, each the one that adds most to the chance of a click, 1 - prod(1 -
+    attraction), averaged over the views by their `weights` [V]: once a view is likely to be served, the remaining
+    places go to the others. A drawn view counts as served by its expectation at most: lucky draws serve no users.
+    Candidates are the `ranking.size` best of each view, ties in random order; docs/steadyrank-proofs.md proves why
+    that suffices. With a rival, each candidate has its draw, since both views may like it; else, those beyond the
+    largest draws have 0. O(G + V^3 d^2) with G groups of items of equal counts.
     """
     size, views = ranking.size, weights.size
     items, draws = draw_largest(posteriors, allowed, size, rng)
@@ -274,20 +274,20 @@ def hedged_list(posteriors, rival, weights, allowed, ranking, rng):
         ranking[p] = candidates[ranking[p]]
 
 
-NUMBER, SIZE, ALL, TIED = range(4)  # places of Favourites.of
-MORE, EACH = 16, 3  # items kept: so many, and so many for each place of a list
+NUMBER, SIZE, ALL, TIED = range(4)  # indices in Favourites.of
+MORE, EACH = 16, 3  # items kept: MORE, plus EACH per place of a list
 
 
 class Favourites(NamedTuple):
-    """Items in item order, each liked better than all others by one regime."""
+    """The items that one regime likes better than all others, in item order."""
 
     items: Counts  # [n]
-    tied: Counts  # [K] those that come next, all liked alike; memory is taken only for as many as there are
-    of: Ints  # [4] the regime's number, 0 for none; how many items; of how many; how many come next
+    tied: Counts  # [K] those with the next largest mean; memory is committed only as far as used
+    of: Ints  # [4] the regime's number, 0: none; number of items; items of the board; number of tied ones
 
     @classmethod
     def create(cls, n_items: int, length: int) -> "Favourites":
-        """Of no regime."""
+        """Of no regime yet."""
         best = np.zeros(min(n_items, MORE + EACH * length), np.int32)
         return cls(best, np.zeros(n_items, np.int32), np.zeros(4, np.int64))
 
@@ -300,7 +300,7 @@ def are_favourites_of(regimes, favourites, r):
 
 @kernel
 def view_of_regime(regimes, favourites, r):
-    """What regime r knows of the items, with its favourites if these are its own."""
+    """The view of regime r, with its favourites if these belong to it."""
     up_to_date = are_favourites_of(regimes, favourites, r)
     best = favourites.items[: favourites.of[SIZE] if up_to_date else 0]
     tied = favourites.tied[: favourites.of[TIED] if up_to_date else 0]
@@ -310,7 +310,7 @@ def view_of_regime(regimes, favourites, r):
 
 @kernel
 def find_favourites(regimes, favourites, r):
-    """Find the favourites of regime r: all items whose mean is larger than that of any other. O(K)."""
+    """Find the favourites of regime r: the items with larger means than all others. O(K)."""
     view = view_of_regime(regimes, favourites, r)
     means, best = np.empty(view.looks.size), np.empty(favourites.items.size, np.int64)
     for k in range(means.size):
@@ -334,7 +334,7 @@ def find_favourites(regimes, favourites, r):
 
 @kernel
 def keep_favourites(regimes, favourites, slack, changed):
-    """After a window: know those of the regime that lists are hedged with. O(K) if that is another one."""
+    """After a window: update the favourites if lists are hedged with another regime. O(K) if so."""
     if changed:
         favourites.of[NUMBER] = 0
     r = rival(regimes, slack)
@@ -344,6 +344,6 @@ def keep_favourites(regimes, favourites, slack, changed):
 
 @no_refcount
 def drop_favourites(regimes, favourites, t):
-    """What the regime of round t knows has changed: its favourites are to be found anew."""
+    """Invalidate the favourites if the regime of round t, whose counts have changed, is theirs."""
     if number_at(regimes, t) == favourites.of[NUMBER]:
         favourites.of[NUMBER] = 0

@@ -1,4 +1,4 @@
-"""What a regime knows of the items: their posteriors, and the prior that they have in common."""
+"""The posteriors of items in a regime, and their common prior."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from .regimes import CURRENT
 
 @no_refcount
 def learn_item(regimes, posteriors, k):
-    """Item k's posterior in the current regime."""
+    """Update item k's posterior in the current regime."""
     r = regimes.tally[CURRENT]
     looks = regimes.looks[r, k] + regimes.untested_looks[r, k]
     set_counts(posteriors, k, looks, regimes.clicks[r, k] + regimes.untested_clicks[r, k])
@@ -18,18 +18,18 @@ def learn_item(regimes, posteriors, k):
 
 @no_refcount
 def learn_items(regimes, posteriors, ranking, examined):
-    """The posteriors of items that were looked at; `check_bar` is left to others."""
+    """Update the posteriors of items that were looked at; the caller runs `check_bar`."""
     for p in range(examined):
         learn_item(regimes, posteriors, ranking[p])
 
 
 @no_refcount
 def learn_regime(regimes, posteriors):
-    """The posteriors of all items: the regime is another one, or looks were none. O(K)."""
+    """Recompute the posteriors of all items, after a change of regime or of past looks. O(K)."""
     r = regimes.tally[CURRENT]
     unseen = unseen_items(posteriors.groups)
     for k in range(regimes.looks.shape[1]):
-        # those that nobody looked at come first, then as now, and are the most
+        # unseen items come first, before and after, and are the majority
         if posteriors.groups.place[k] >= unseen or regimes.looks[r, k] + regimes.untested_looks[r, k] > 0:
             learn_item(regimes, posteriors, k)
             unseen = unseen_items(posteriors.groups)
@@ -37,9 +37,9 @@ def learn_regime(regimes, posteriors):
 
 @kernel
 def learn_priors(regimes, posteriors, length):
-    """Fit the priors of the current regime, which is in `posteriors`; they follow. O(G) of G groups of equal counts.
+    """Fit the priors of the current regime, and update `posteriors`. O(G) of G groups of equal counts.
 
-    The prior of answers, where there is other feedback too, is O(items seen).
+    If there is untested feedback, the prior of answers takes O(items seen).
     """
     r, groups = regimes.tally[CURRENT], posteriors.groups
     n = groups.size[0]
@@ -58,7 +58,7 @@ def learn_priors(regimes, posteriors, length):
 
 @kernel
 def fit_items(regimes, r, items, apart, prior):
-    """Fit a prior to what regime r knows of some items; of all feedback, if what is counted apart is to count."""
+    """Fit a prior to regime r's counts of some items; `apart`: including untested feedback."""
     looks, clicks = np.empty(items.size, np.int64), np.empty(items.size, np.int64)
     n = 0
     for k in items:
@@ -70,7 +70,7 @@ def fit_items(regimes, r, items, apart, prior):
 
 @kernel
 def fit_priors(regimes, r):
-    """Fit the priors of regime r, whichever it is. O(K), twice as long where some feedback was counted apart."""
+    """Fit the priors of any regime r. O(K), twice as long if some feedback is untested."""
     items = np.empty(regimes.looks.shape[1], np.int32)
     for k in range(items.size):
         items[k] = k

@@ -1,8 +1,8 @@
 """Regimes: stretches of rounds with one click behaviour. Ours, no paper's.
 
-The most recent rounds of the current regime are counted in spans, each with the items that it has looks at. What was
-counted can be taken back. Nobody remembers where a visit was counted: its round says which regime and which spans it
-lies in. If that regime was dropped meanwhile, so was what it knew, and nothing is left to take back. Priors follow
+The most recent rounds of the current regime are also counted in spans, each with the items that it has looks at.
+Counts can be retracted. Where a visit was counted is not stored: its round determines its regime and its spans. If
+that regime was dropped meanwhile, so were its counts, and nothing is left to retract. Priors follow
 when the next window ends.
 """
 
@@ -15,12 +15,12 @@ from ...core.compiling.jit import no_refcount
 from ...core.kernels import count_bits, counted, uncount_bits
 
 SPANS = 4  # recent counts are kept for 1, 4, 16 and 64 windows
-SPAN_FACTOR = 4  # from one of them to the next
+SPAN_FACTOR = 4  # ratio of consecutive span lengths
 
 
 @no_refcount
 def touch(regimes, j, ranking, examined):
-    """Note the items that span j is about to have its first looks at."""
+    """Record the items that span j is about to look at for the first time."""
     some_untested = regimes.span_untested_rounds[j] > 0
     for p in range(examined):
         k = ranking[p]
@@ -31,7 +31,7 @@ def touch(regimes, j, ranking, examined):
 
 @no_refcount
 def untouch(regimes, j, ranking, examined):
-    """Leave out the items that span j has no look at any more. O(items of the span) for each of them."""
+    """Remove the items that span j has no looks at any more. O(items of the span) for each of them."""
     for p in range(examined):
         k = ranking[p]
         n = regimes.span_size[j]
@@ -45,7 +45,7 @@ def untouch(regimes, j, ranking, examined):
 
 @no_refcount
 def copy_span(regimes, source, target):
-    """Make a span hold the rounds of another."""
+    """Copy the counts of one span to another."""
     clear_span(regimes, target)
     regimes.span_rounds[target] = regimes.span_rounds[source]
     regimes.span_untested_rounds[target] = regimes.span_untested_rounds[source]
@@ -63,7 +63,7 @@ def copy_span(regimes, source, target):
 
 @no_refcount
 def clear_span(regimes, j):
-    """Let a span start afresh."""
+    """Clear a span."""
     regimes.span_rounds[j] = 0
     regimes.span_untested_rounds[j] = 0
     regimes.span_silent_rounds[j] = 0
@@ -76,44 +76,44 @@ def clear_span(regimes, j):
     regimes.span_size[j] = 0
 
 
-MOST_REGIMES = 6  # kept at a time: each costs memory for all items
+MOST_REGIMES = 6  # stored at a time: each costs memory for all items
 LOG = 64  # changes remembered, the latest ones
 STARTED, NOTICED, BEFORE, AFTER = range(4)  # columns of the log of changes
-MOST_SPAN_UNTESTED = 2**15 - 1  # of the lists of a span: each has at most one look at an item, so 16 bits hold them
-MOST_UNTESTED = 2**30  # looks at an item, so that two such numbers fit into 32 bits together; more say nothing new
+MOST_SPAN_UNTESTED = 2**15 - 1  # most untested lists in a span: one look at an item each, so 16 bits suffice
+MOST_UNTESTED = 2**30  # most untested looks at an item, so that the sum of two fits into 32 bits; more add nothing
 
-CURRENT, STORED, OPENED, CHANGES, LEARNT = range(5)  # places of Regimes.tally
+CURRENT, STORED, OPENED, CHANGES, LEARNT = range(5)  # indices in Regimes.tally
 
 
 class Regimes(NamedTuple):
     """Counts by regime and item, and those of the most recent rounds; K items.
 
-    What is no answer, or was found honest by a person, is counted apart: lists are made of all feedback, tests of
-    the answers. Lists that nobody answered are in no regime's length either, since nobody has to be there for them.
+    Feedback that is not an answer, or that a person labelled honest, is counted as untested: lists use all feedback,
+    tests only answers. Unanswered lists do not count in a regime's length, since they need not come from anybody.
     """
 
-    looks: Counts  # [MOST_REGIMES, K] of answers
+    looks: Counts  # [MOST_REGIMES, K] looks in answers
     clicks: Counts  # [MOST_REGIMES, K]
     untested_looks: Counts  # [MOST_REGIMES, K]
     untested_clicks: Counts  # [MOST_REGIMES, K]
     prior: Floats  # [MOST_REGIMES, 2] of all feedback
     test_prior: Floats  # [MOST_REGIMES, 2] of answers
-    rounds: Ints  # [MOST_REGIMES] but those that nobody answered
+    rounds: Ints  # [MOST_REGIMES] without unanswered ones
     untested_rounds: Ints  # [MOST_REGIMES]
     start: Ints  # [MOST_REGIMES] first round
-    number: Ints  # [MOST_REGIMES] 1, 2, ... in order of opening; a place may be used again
-    span_looks: Counts  # [SPANS, K] part of the current regime's counts; at most 64 windows, which 32 bits hold
+    number: Ints  # [MOST_REGIMES] 1, 2, ... in order of opening; indices are reused
+    span_looks: Counts  # [SPANS, K] part of the current regime's counts; at most 64 windows
     span_clicks: Counts  # [SPANS, K]
-    span_untested_looks: Small  # [SPANS, K] of the same rounds: it goes where they go
+    span_untested_looks: Small  # [SPANS, K] of the same rounds, moved together with them
     span_untested_clicks: Small  # [SPANS, K]
     span_rounds: Ints  # [SPANS] of answers
     span_untested_rounds: Ints  # [SPANS]
-    span_silent_rounds: Ints  # [SPANS] of these, those that nobody answered
+    span_silent_rounds: Ints  # [SPANS] of these, unanswered ones
     span_start: Ints  # [SPANS] first round
-    span_items: Counts  # [SPANS, K] the items that it has looks at, of either kind: the first `span_size`
+    span_items: Counts  # [SPANS, K] items that it has looks at, of either kind: the first `span_size`
     span_size: Ints  # [SPANS]
     tally: Ints  # [5]
-    log: Ints  # [LOG, 4] changes: first round, round noticed, number of the regime before and after
+    log: Ints  # [LOG, 4] changes: first round, round noticed, numbers of the regimes before and after
 
     @classmethod
     def create(cls, n_items: int) -> "Regimes":
@@ -138,7 +138,7 @@ class Regimes(NamedTuple):
 
 @no_refcount
 def number_at(regimes, t):
-    """The number of the regime that round `t` belongs to."""
+    """Number of the regime of round `t`."""
     number = regimes.number[regimes.tally[CURRENT]]
     changes = regimes.tally[CHANGES]
     for i in range(changes - 1, max(changes - LOG, 0) - 1, -1):
@@ -150,7 +150,7 @@ def number_at(regimes, t):
 
 @no_refcount
 def find_place(regimes, number):
-    """The place of the regime with this number; -1 if it is forgotten."""
+    """Index of the regime with this number; -1 if it was dropped."""
     for r in range(regimes.tally[STORED]):
         if regimes.number[r] == number:
             return r
@@ -159,14 +159,14 @@ def find_place(regimes, number):
 
 @no_refcount
 def place_of(regimes, t):
-    """The place of the regime that round `t` belongs to, the current one if that is forgotten."""
+    """Index of the regime of round `t`; of the current one if that was dropped."""
     place = find_place(regimes, number_at(regimes, t))
     return place if place >= 0 else regimes.tally[CURRENT]
 
 
 @no_refcount
 def count(regimes, ranking, clicks, examined, t):
-    """Add the bits of an answer to the list of round t to the current regime and to the recent ones."""
+    """Add the bits of an answer to the list of round t to the current regime and its recent spans."""
     current = regimes.tally[CURRENT]
     count_bits(regimes.looks[current], regimes.clicks[current], ranking, clicks, examined)
     for j in range(SPANS):
@@ -181,9 +181,9 @@ def count(regimes, ranking, clicks, examined, t):
 
 @no_refcount
 def count_untested(regimes, ranking, clicks, examined, t, silent):
-    """Add bits that no test reads to the regime that round t belongs to and to the spans that it lies in.
+    """Add bits that tests ignore to the regime of round t and the spans that it lies in.
 
-    `silent`: nobody answered, so the regime becomes no longer by it.
+    `silent`: an unanswered list, which does not make the regime longer.
     """
     place = place_of(regimes, t)
     if not silent:
@@ -208,7 +208,7 @@ def count_untested(regimes, ranking, clicks, examined, t, silent):
 
 @no_refcount
 def recount(regimes, share):
-    """Believe only this share of the looks without a click so far, and let spans start afresh: nothing changed."""
+    """Keep only this share of the looks without a click so far, and clear the spans, without a change of regime."""
     if share == 1.0:
         return
     for r in range(regimes.tally[STORED]):
@@ -222,7 +222,7 @@ def recount(regimes, share):
 
 @no_refcount
 def room(regimes):
-    """An empty place for a regime: a free one, else that of the shortest which is not the current one."""
+    """Index of an empty regime: a free one, else the shortest that is not the current one, cleared."""
     stored = regimes.tally[STORED]
     place = stored
     if stored < MOST_REGIMES:
@@ -249,7 +249,7 @@ def room(regimes):
 
 @no_refcount
 def hand_over(counts, part, items, source, target):
-    """Move a part of one row of counts, which these items have, to another row."""
+    """Move part of one row of counts, for these items, to another row."""
     for k in items:
         counts[source, k] -= part[k]
         counts[target, k] += part[k]
@@ -257,11 +257,11 @@ def hand_over(counts, part, items, source, target):
 
 @no_refcount
 def move(regimes, to, span, t):
-    """Hand the rounds of a span over from the current regime to another, which becomes the current one.
+    """Move the rounds of a span from the current regime to another, which becomes the current one.
 
-    Longer spans shrink to the rounds handed over and go on from there: a regime taken up again must explain them as
-    well as what comes next. Were they forgotten, two regimes could take turns forever, each explaining why the
-    other's favourites fail and never blamed for its own.
+    Longer spans shrink to the rounds moved and continue from there: a regime that is resumed must explain them as
+    well as what comes next. Otherwise two regimes could alternate forever, each explaining why the
+    other's favourites fail without ever being tested on its own.
     """
     current = regimes.tally[CURRENT]
     items = regimes.span_items[span, : regimes.span_size[span]]
@@ -292,7 +292,7 @@ def move(regimes, to, span, t):
 
 @no_refcount
 def rival(regimes, slack):
-    """The longest regime that is longer than the current one by more than `slack` rounds; -1 if there is none."""
+    """Index of the longest regime, if it is longer than the current one by more than `slack` rounds; else -1."""
     current = regimes.tally[CURRENT]
     longest = -1
     for r in range(regimes.tally[STORED]):
@@ -302,11 +302,11 @@ def rival(regimes, slack):
     return longest
 
 
-NOW = 1 << 62  # a round after all others: it lies in every span
+NOW = 1 << 62  # later than any round: it lies in every span
 
 
 class Held(NamedTuple):
-    """What a regime has of one kind of feedback, and what the spans have of it."""
+    """A regime's counts of one kind of feedback, and those of the spans."""
 
     looks: Ints  # [K]
     clicks: Ints  # [K]
@@ -317,9 +317,9 @@ class Held(NamedTuple):
 
 @no_refcount
 def uncount(regimes, ranking, bits, examined, t):
-    """Take back what `regimes.count` did with the answer to the list of round t.
+    """Retract what `regimes.count` did with the answer to the list of round t.
 
-    An answer that came late was counted among the rounds in which it came. It is looked for where its round is, and
+    A late answer was counted among the rounds in which it came. It is searched for at its round and,
     if it cannot be there, among the latest: a span may keep the looks of a late answer, the items' counts do not.
     """
     r = find_place(regimes, number_at(regimes, t))
@@ -331,7 +331,7 @@ def uncount(regimes, ranking, bits, examined, t):
 
 @no_refcount
 def take_answer(regimes, r, ranking, bits, examined, t):
-    """Take an answer back from regime r; whether it was there."""
+    """Retract an answer from regime r; returns whether it was there."""
     held = Held(regimes.looks[r], regimes.clicks[r], regimes.span_looks, regimes.span_clicks, regimes.span_rounds)
     if regimes.rounds[r] == 0 or not holds(regimes, r, held, ranking, bits, examined, t):
         return False
@@ -348,7 +348,7 @@ def take_answer(regimes, r, ranking, bits, examined, t):
 
 @no_refcount
 def uncount_untested(regimes, ranking, bits, examined, t, silent):
-    """Take back what `regimes.count_untested` did with the feedback of round t."""
+    """Retract what `regimes.count_untested` did with the feedback of round t."""
     r = find_place(regimes, number_at(regimes, t))
     if r < 0 or regimes.untested_rounds[r] == 0 or not (silent or regimes.rounds[r] > 0):
         return
@@ -372,13 +372,13 @@ def uncount_untested(regimes, ranking, bits, examined, t, silent):
 
 @no_refcount
 def lies_in(regimes, r, held, j, t):
-    """Whether round t of regime r is one of span j, as far as there is such feedback in it."""
+    """Whether round t of regime r lies in span j, and the span holds feedback of this kind."""
     return r == regimes.tally[CURRENT] and held.span_rounds[j] > 0 and t >= regimes.span_start[j]
 
 
 @no_refcount
 def holds(regimes, r, held, ranking, bits, examined, t):
-    """Whether the bits of round t can be in the counts of regime r, and in those spans alone that t lies in."""
+    """Whether the bits of round t can be in the counts of regime r and in exactly those spans that t lies in."""
     if not counted(held.looks, held.clicks, ranking, bits, examined):
         return False
     for j in range(SPANS if r == regimes.tally[CURRENT] else 0):

@@ -1,18 +1,18 @@
-"""Trying again what was dropped: what an attack has hidden comes back once it is over. Ours.
+"""Trying dropped items again, so that items hidden by an attack come back once it is over. Ours.
 
-Dropped items are on trial in turn. Each is tried once, and as long as its clicks speak for it; who hides the clicks
-of good items until they are dropped has to go on hiding them. What trials may cost is a share of the visits,
-`revisit`.
+Dropped items are tried in turn. Each is tried once, and on as long as its clicks speak for it. An attacker who hides
+the clicks of good items until they are dropped has to go on hiding them. Trials may cost a share `revisit` of the
+visits.
 
-Who scans a list from the top clicks with chance 1 - prod(1 - attraction), in whatever order it is. So a trial costs
-what the item attracts that leaves the list for it, among those whom nothing else attracts: the same at every place.
-In the first place everybody looks at it. Where places are looked at by chance it stands in the last one. Where nearly
-every list is clicked a trial costs next to nothing; but nobody wants all lists to begin with a bad item, so it is
-charged `LEAST` clicks.
+Users who scan a list from the top click with chance 1 - prod(1 - attraction), in any order. So a trial costs
+what the item that leaves the list would have earned from users attracted by nothing else: the same at every place.
+In the first place everybody looks at it. If places are looked at by chance, it goes to the last one. If nearly
+every list is clicked, a trial costs next to nothing; but lists should not all begin with a bad item, so it is
+charged at least `LEAST` clicks.
 
-Items that are retired, or slots that are not in use, cannot be tried, and a list looks through no more than `STEPS`.
-Where nobody was found for so long that `OWED` clicks are not spent, lists note how far they looked, and the next ones
-look further once one is answered. What is owed is not saved up, but for `KEPT` clicks.
+Retired items and unused slots cannot be tried, and a list searches at most `STEPS` items.
+If none is found until `OWED` clicks are unspent, lists note how far they searched, and the next ones
+search on from there once one of them is answered. At most `KEPT` unspent clicks are saved.
 """
 
 import math
@@ -25,20 +25,20 @@ from ...core.compiling.jit import no_refcount
 from ..shared.thompson import miss_of
 from .regimes import CURRENT, LEARNT, SPANS
 
-# places of a note after those of the list: the item on trial + 1, what is worth a place, what a look costs
+# indices in a note after those of the list: the item on trial + 1, what a place is worth, what a look costs
 TRIED, WORTH, COST = range(3)
-FROM = WORTH  # if nobody was found, at TRIED -(the last item looked at + 1), and here the item on trial before
-ITEM, LOOKS, CLICKS = range(3)  # places of Trial.of
-EVIDENCE, SPENT = range(2)  # places of Trial.sums
-NATS = 7.0  # of evidence against an item's past: by Ville's inequality chance gives them to 1 item in 1,096
-STEPS = 64  # items looked through for one that may be tried
-LEAST = 0.02  # clicks that a trial is charged at least: so no more than 50 `revisit` of the lists have one
-OWED = 2.0  # clicks not yet spent from which on every list has a trial
-KEPT = 4.0  # clicks not yet spent, at most: so no more than 200 lists in a row have a trial that costs LEAST
+FROM = WORTH  # if none was found, TRIED holds -(last item searched + 1), and this the item on trial before
+ITEM, LOOKS, CLICKS = range(3)  # indices in Trial.of
+EVIDENCE, SPENT = range(2)  # indices in Trial.sums
+NATS = 7.0  # evidence needed to discard an item's past: by Ville's inequality, by chance for 1 item in 1,096
+STEPS = 64  # most items searched for one that may be tried
+LEAST = 0.02  # least charge of a trial, in clicks: so at most 50 `revisit` of the lists have one
+OWED = 2.0  # from so many unspent clicks on, every list has a trial
+KEPT = 4.0  # most unspent clicks: so at most 200 lists in a row have a trial that costs LEAST
 
 
 class Trial(NamedTuple):
-    """The item on trial, and what its looks and clicks say."""
+    """The item on trial, and the evidence of its looks and clicks."""
 
     of: Ints  # [3] the item; its looks and clicks since the evidence was last 0
     sums: Floats  # [2] evidence in nats, never below 0; clicks spent on all trials
@@ -46,13 +46,13 @@ class Trial(NamedTuple):
 
     @classmethod
     def create(cls, n_items: int) -> "Trial":
-        """Of the first item."""
+        """A trial of the first item."""
         return cls(np.zeros(3, np.int64), np.zeros(2), np.zeros(n_items, np.int64))
 
 
 @no_refcount
 def may_be_tried(posteriors, worth, allowed, ranking, k):
-    """Whether item k is believed to be worth less than a place, may be shown and is not in the list."""
+    """Whether item k is believed to be worth less than a place, is allowed and is not in the list."""
     free = allowed[k] and 1.0 - miss_of(posteriors, k) < worth
     for p in range(ranking.size if free else 0):
         free = free and ranking[p] != k
@@ -61,10 +61,10 @@ def may_be_tried(posteriors, worth, allowed, ranking, k):
 
 @no_refcount
 def try_dropped(trial, regimes, posteriors, share, first, allowed, ranking, note, rng):
-    """Let a dropped item take the place of the last one of a list, as often as `share` of the visits pays for it.
+    """Put a dropped item in place of the last one of a list, as often as `share` of the visits pays for it.
 
-    It comes `first`, or else last. A place is worth what the better item of the last two is believed to attract: one
-    of them may itself be tried for its draw. The item on trial stays while there is evidence for it; else the next in
+    It goes to the first place if `first`, else to the last. A place is worth the larger expected attraction of the
+    last two: one may itself be explored. The item on trial stays while there is evidence for it; else the next in
     item order is tried. A list that must have a trial and finds nobody says so in its note. O(STEPS length).
     """
     owed = share * regimes.tally[LEARNT] - trial.sums[SPENT]
@@ -92,13 +92,13 @@ def try_dropped(trial, regimes, posteriors, share, first, allowed, ranking, note
 
 @no_refcount
 def spend(trial, regimes, share, cost):
-    """Clicks were spent on a trial, or none because nobody was found; no more than `KEPT` stay owed."""
+    """Charge a trial, or 0 because none was found; at most `KEPT` unspent clicks remain."""
     trial.sums[SPENT] = max(trial.sums[SPENT] + cost, share * regimes.tally[LEARNT] - KEPT)
 
 
 @no_refcount
 def begin_trial(trial, k):
-    """Item k is on trial from now on."""
+    """Put item k on trial."""
     trial.of[ITEM] = k
     trial.of[LOOKS] = 0
     trial.of[CLICKS] = 0
@@ -107,17 +107,17 @@ def begin_trial(trial, k):
 
 @no_refcount
 def pass_over(trial, note, size):
-    """Go on behind the items that a list of this size has looked through in vain, unless others have since."""
+    """Continue behind the items that a list of this size searched in vain, unless other lists have moved on since."""
     if trial.of[ITEM] == int(note[size + FROM]):
         begin_trial(trial, int(-note[size + TRIED]) - 1)
 
 
 @no_refcount
 def learn_trial(trial, regimes, posteriors, share, ranking, note, clicks, examined, t):
-    """Take what the list of round t says of the item on trial, before it is learnt from.
+    """Learn from the feedback of round t on the item on trial, before the learner does.
 
-    The evidence is that of a sequential test (Page 1954): for an item that is worth a place, against what is believed
-    of it, never below 0. At 0 the trial ends; above `NATS` nothing counts of the item but its trial.
+    The evidence is that of a sequential test (Page 1954) of an item worth a place against its current estimate,
+    never below 0. At 0 the trial ends; above `NATS` only the trial counts of the item.
     """
     k = int(note[ranking.size + TRIED]) - 1
     if k < -1:
@@ -144,7 +144,7 @@ def learn_trial(trial, regimes, posteriors, share, ranking, note, clicks, examin
 
 @no_refcount
 def forget_past(trial, regimes, k, looks, clicks, t):
-    """Leave of item k, in the current regime, no more than so many looks and clicks, and those of spans."""
+    """Reduce item k's counts in the current regime to these looks and clicks, but not below those of the spans."""
     r = regimes.tally[CURRENT]
     apart = clicked_apart = 0
     trial.since[k] = t

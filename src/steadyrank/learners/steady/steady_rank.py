@@ -1,4 +1,4 @@
-"""SteadyRank: regimes found across items, Thompson sampling inside one, a list hedged between views."""
+"""SteadyRank: change points found across items, Thompson sampling within a regime, lists hedged between views."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -64,14 +64,14 @@ CLICK, VALUE = range(2)  # as in Goal
 
 @kernel
 def valued_alone(values, regimes, favourites, posteriors, attention, ends, allowed, ranking, t, rng):
-    """Fill `ranking` with the list that is worth most by what was learnt alone."""
+    """Fill `ranking` with the most valuable list by the current regime alone."""
     view = view_of_regime(regimes, favourites, 0)
     most_valued(values, posteriors, attention, ends, view, np.ones(1), allowed, ranking, t, rng)
 
 
 @no_refcount
 def one_view(values, regimes, favourites, posteriors, attention, ends, allowed, ranking, t, rng):
-    """Fill `ranking` by what was learnt alone, for clicks or for what they are worth."""
+    """Fill `ranking` by the current regime alone, for clicks or for their value."""
     if values is None:
         drawn_list(posteriors, allowed, ranking, rng)
     else:
@@ -80,7 +80,7 @@ def one_view(values, regimes, favourites, posteriors, attention, ends, allowed, 
 
 @no_refcount
 def several_views(values, posteriors, attention, ends, rival, weights, allowed, ranking, t, rng):
-    """Fill `ranking` so that it serves several views, for clicks or for what they are worth."""
+    """Fill `ranking` so that it serves several views, for clicks or for their value."""
     if values is None:
         hedged_list(posteriors, rival, weights, allowed, ranking, rng)
     else:
@@ -89,7 +89,7 @@ def several_views(values, posteriors, attention, ends, rival, weights, allowed, 
 
 @no_refcount
 def place_items(values, attention, ranking, rng):
-    """Rearrange a list that is ranked best first; one of values has its places already."""
+    """Rearrange a list that is ranked best first; a list made for value has its places already."""
     if values is None:
         place_by_attention(attention, ranking, rng)
     else:
@@ -98,7 +98,7 @@ def place_items(values, attention, ranking, rng):
 
 @no_refcount
 def count_clicks(values, items, bits, n, t):
-    """The clicks of round t, of which something may come."""
+    """Count the clicks of round t, which may lead to outcomes."""
     if values is not None:
         for i in range(n):
             if bits[i]:
@@ -107,7 +107,7 @@ def count_clicks(values, items, bits, n, t):
 
 @no_refcount
 def take_clicks(values, items, bits, n, t):
-    """The clicks of round t are taken back."""
+    """Retract the clicks of round t."""
     if values is not None:
         for i in range(n):
             if bits[i]:
@@ -116,23 +116,23 @@ def take_clicks(values, items, bits, n, t):
 
 @no_refcount
 def count_outcome(values, k, shown, t, before, after):
-    """What came of a click."""
+    """Count the outcome of a click."""
     if values is not None:
         add_outcome(values, k, shown, t, before, after)
 
 
 @kernel
 def end_value_window(values, posteriors, attention, t, window):
-    """What clicks are worth, after a window."""
+    """Update the worth of clicks after a window."""
     if values is not None:
         learn_values(values, posteriors, attention.chance, not goes_on(attention), t, window)
 
 
 @kernel
 def judge_window(regimes, rule, window, t):
-    """Test the recent feedback after a window, and change the regime if it fits another; returns whether it did so.
+    """Test the recent feedback after a window, and change the regime if it fits another; returns whether it changed.
 
-    The current one's priors are fitted afterwards, by `learn_priors`. O(items of the spans R) with Beta functions;
+    `learn_priors` fits the current regime's priors afterwards. O(items of the spans R) Beta functions;
     O(K) if the regime changes.
     """
     verdict, turns = no_verdict(), changes_too_often(regimes, window, t)
@@ -150,9 +150,9 @@ def judge_window(regimes, rule, window, t):
 
 @no_refcount
 def learn_answer(steady, t, ranking, note, clicks, examined):
-    """Count what the list of round t tells; whether a window ends with it. O(length log G) of G groups."""
+    """Count the feedback to the list of round t; returns whether a window ends. O(length log G) of G groups."""
     if examined == 0:
-        return False  # nothing was looked at
+        return False  # no place was examined
     regimes, posteriors = steady.regimes, steady.posteriors
     if note[KIND] == ANSWER and steady.looks != CASCADE:
         watch(steady.attention, ranking, clicks, examined)
@@ -175,7 +175,7 @@ def learn_answer(steady, t, ranking, note, clicks, examined):
 
 @kernel
 def learn_window(steady, t):
-    """After a window that ends with round t: how people look, which regime they are of, and its priors. O(K)."""
+    """Update attention, regime and priors after a window that ends with round t. O(K)."""
     regimes, posteriors = steady.regimes, steady.posteriors
     share = 1.0
     if steady.looks != CASCADE:
@@ -195,25 +195,25 @@ class SteadyRank(NamedTuple):
     """Learns from clicks of which an unknown part is false (ours: docs/steadyrank.md).
 
     An attack is an event in time that touches many items at once. Feedback that the past does not explain opens a new
-    regime, or takes up a stored one; what was learnt in each is kept apart. The list is drawn by Thompson sampling
+    regime, or resumes a stored one; each regime keeps what it learnt to itself. Lists are drawn by Thompson sampling
     from the current regime, with a prior fitted across items; while another regime is longer, the list serves both.
-    Places that it can spare are insured: they go to users who like just what was learnt to be bad.
+    Places that it can spare are insured: they go to users who like exactly what was learnt to be bad.
 
     `looks`: how people look at lists. `cascade`: from the top, everything up to the first click. `positions`: each
-    place with a chance of its own, which is learnt, or given by `attention`. `learn`: as a cascade, until clicks say
+    place with a chance of its own, which is learnt, or given by `attention`. `learn`: as a cascade, until clicks show
     otherwise. `insurance`: weight in the list of the view that everything learnt is inverted, falling after 10,000
-    rounds of a regime; 0 insures nothing, and nothing is insured where feedback goes on after clicks.
-    `revisit`: the share of the visits that may be lost, in clicks, to trying again what was dropped, so that what an
-    attack has hidden comes back; 0 tries nothing again.
-    `goal`: what lists are made for. `click`: as many clicks as possible. `value`: as much as possible of what comes
-    of clicks, such as money, of which `outcome` tells; a click on an item then has a value of its own.
-    `caution`: weight of that longer regime in the list, at most; 0 follows every change at once, 1 hardly follows one
-    that has just begun. `window`: rounds between tests; shorter notices sooner and takes more time.
+    rounds of a regime; 0 disables it, and it does not apply if feedback continues after clicks.
+    `revisit`: the share of the visits whose clicks may be spent on trying dropped items again, so that what an
+    attack has hidden comes back; 0 tries none.
+    `goal`: what lists are made for. `click`: as many clicks as possible. `value`: as much value as possible from the
+    outcomes of clicks, such as money, as reported to `outcome`; a click then has a different worth on each item.
+    `caution`: largest weight of a longer regime in the list; 0 follows every change at once, 1 hardly follows one
+    that has just begun. `window`: rounds between tests; shorter ones detect changes sooner and take more time.
     """
 
     regimes: Regimes
     posteriors: Posteriors  # of the current regime
-    favourites: Favourites  # of another one
+    favourites: Favourites  # of another regime
     attention: Attention
     trial: Trial
     rule: Rule
@@ -222,7 +222,7 @@ class SteadyRank(NamedTuple):
     caution: float
     window: int
     length: int
-    looks: int  # CASCADE: nothing of it is learnt
+    looks: int  # CASCADE: attention is not learnt
     revisit: float
 
     live = True
@@ -321,9 +321,9 @@ class SteadyRank(NamedTuple):
         count_outcome(self.values, item, shown, t, before, after)
 
     def view(self) -> View:
-        """Regimes and what they imply for the feedback, with item estimates, and how far people look: a copy.
+        """A copy of the regimes, what they imply for the feedback, item estimates, and how far people look.
 
-        Where value is the goal, what clicks are worth as well.
+        If value is the goal, also the worth of clicks.
         """
         view = view_of(self.regimes, self.rule, self.attention)
         if self.values is None:

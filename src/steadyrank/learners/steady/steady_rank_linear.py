@@ -1,6 +1,6 @@
-"""SteadyRankLinear: SteadyRank's regimes and hedged lists, over models that know features. Ours.
+"""SteadyRankLinear: SteadyRank's regimes and hedged lists, with models that use features. Ours.
 
-Each regime has a mixed model, and the latest visits are kept, so that one regime can hand them to another.
+Each regime has a mixed model. The latest visits are logged, so that one regime can hand them to another.
 """
 
 import math
@@ -54,13 +54,13 @@ from .regimes import (
     uncount_untested,
 )
 
-MOST_PLACES = 100_000  # of lists in a log of visits, unless it needs more
-_LEAST_CHANCE, _LEAST_STRENGTH = 1e-3, 1.0  # of what a model expects of an item
-_FLATTEST = 1e-3  # curvature, as in a mixed model
+MOST_PLACES = 100_000  # most places of lists in the log of visits, unless its windows need more
+_LEAST_CHANCE, _LEAST_STRENGTH = 1e-3, 1.0  # bounds of a model's prediction of an item
+_FLATTEST = 1e-3  # least curvature, as in a mixed model
 
 
 class Models(NamedTuple):
-    """The fields of R mixed models, one a regime, of the same items."""
+    """The fields of R mixed models of the same items, one per regime."""
 
     features: Floats  # [F + 1, K]
     inverse: Floats  # [R, F + 1, F + 1]
@@ -73,13 +73,13 @@ class Models(NamedTuple):
     moment: Floats  # [R, F + 1]
     prior: Floats  # [R, 2]
     counts: Floats  # [R, 2]
-    tilt: Floats  # [R, 2] by how much logits of answers are above those of all lists, and the curvature behind it
+    tilt: Floats  # [R, 2] excess of logits of answers over those of all lists, and its curvature
     scale: Floats  # [F] the units that features are measured in
-    visitors: Floats  # [F + 1] features of all visitors so far, added up; last, how many there were
+    visitors: Floats  # [F + 1] sum of the features of all visitors so far; last, their number
 
     @classmethod
     def create(cls, features: Floats, n: int) -> "Models":
-        """`n` models with nothing observed, of items with these `features` [K, F]."""
+        """`n` models without observations, of items with these `features` [K, F]."""
         one = MixedModel.create(features)
         parts: dict[str, Any] = {**one.shared._asdict(), **one._asdict(), "tilt": np.zeros(2)}
         scaled, _ = parts.pop("features"), parts.pop("shared")
@@ -88,22 +88,22 @@ class Models(NamedTuple):
 
 
 class VisitLog(NamedTuple):
-    """The latest N visits as they were learnt; the visit numbered i, from 0 on, is at place i % N."""
+    """The latest N visits as they were learnt; visit number i, from 0, is at index i % N."""
 
     seen: Floats  # [N, F + 1] the visitor's features, and 1
     items: Counts  # [N, length]
     clicks: Bools  # [N, length]
-    weight: Floats  # [N, length] with which a place counts
-    target: Floats  # [N, length] the logit as observed there
+    weight: Floats  # [N, length] weight of each place
+    target: Floats  # [N, length] observed target logit of each place
     round: Ints  # [N]
-    regime: Ints  # [N] number of the one that it was told to
-    examined: Small  # [N] 0: taken back
-    answer: Bools  # [N] neither silence nor vouched for
-    first: Ints  # [spans + 1] number of the first visit of each span; last, how many visits there were
+    regime: Ints  # [N] number of the regime that learnt it
+    examined: Small  # [N] 0: retracted
+    answer: Bools  # [N] neither silence nor labelled honest
+    first: Ints  # [spans + 1] number of the first visit of each span; last, of the next visit
 
     @classmethod
     def create(cls, window: int, n_features: int, length: int, spans: int) -> "VisitLog":
-        """An empty one, with room for the longest span unless that has more than `MOST_PLACES`."""
+        """Empty, with room for the longest span unless that exceeds `MOST_PLACES`."""
         n = max(4 * window, min(64 * window, MOST_PLACES // length))
         places, rounds = (n, length), (np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int16))
         lists = np.zeros(places, np.int32), np.zeros(places, np.bool_), np.zeros(places), np.zeros(places)
@@ -114,7 +114,7 @@ class VisitLog(NamedTuple):
 
 @kernel
 def model_of(models, r):
-    """The model of regime r: its own memory."""
+    """The model of regime r, sharing its memory."""
     shared = LinearPosterior(models.features, models.inverse[r], models.estimate[r], models.growth[r])
     sums = models.cross[r], models.weight[r], models.pull[r], models.precision[r], models.moment[r]
     return MixedModel(shared, sums[0], sums[1], sums[2], sums[3], sums[4], models.prior[r], models.counts[r])
@@ -122,13 +122,13 @@ def model_of(models, r):
 
 @no_refcount
 def held_from(log, i):
-    """The number of the oldest visit from number i on that is still in the log."""
+    """Number of the oldest visit from number i on that is still in the log."""
     return max(i, log.first[-1] - log.round.size)
 
 
 @no_refcount
 def empty_model(models, r, like):
-    """Let the model of regime r have observed nothing; its priors begin with those of regime `like`."""
+    """Clear the model of regime r; its priors start from those of regime `like`."""
     n = models.moment.shape[1]
     models.cross[r] = 0.0
     models.weight[r] = 0.0
@@ -150,7 +150,7 @@ def empty_model(models, r, like):
 
 @no_refcount
 def learn_tilt(tilt, eta, y):
-    """Learn from one more answer by how much logits of answers are above those of all lists, silence included."""
+    """Update, with one more answer, the excess of logits of answers over those of all lists, silence included."""
     p = 1.0 / (1.0 + math.exp(-eta - tilt[0]))
     tilt[1] += max(p * (1.0 - p), _FLATTEST)
     tilt[0] += (y - p) / (tilt[1] + 1.0)
@@ -158,7 +158,7 @@ def learn_tilt(tilt, eta, y):
 
 @kernel
 def observe_visit(models, log, i, r, tilted):
-    """Let the model of regime r observe visit number i of the log; `tilted`: it has observed silence as well."""
+    """Add visit number i of the log to the model of regime r; `tilted`: the model has also learnt silence."""
     n, at, model = models.moment.shape[1], i % log.round.size, model_of(models, r)
     z, c, u = np.empty(n), np.empty(n), np.empty(n)
     for p in range(log.examined[at]):
@@ -178,7 +178,7 @@ def observe_visit(models, log, i, r, tilted):
 
 @kernel
 def unobserve_visit(models, log, i, r):
-    """Take visit number i of the log back from the model of regime r."""
+    """Remove visit number i of the log from the model of regime r."""
     n, at, model = models.moment.shape[1], i % log.round.size, model_of(models, r)
     z, c, u = np.empty(n), np.empty(n), np.empty(n)
     for p in range(log.examined[at]):
@@ -191,7 +191,7 @@ def unobserve_visit(models, log, i, r):
 
 @kernel
 def write_down(models, log, visit, ranking, clicks, examined, number, answer):
-    """Put a visit into the log in place of the oldest one, for the regime of this number; returns its number."""
+    """Log a visit for the regime of this number, overwriting the oldest; returns the visit's number."""
     n, i = models.moment.shape[1], log.first[-1]
     at = i % log.round.size
     log.seen[at, n - 1] = 1.0
@@ -211,10 +211,10 @@ def write_down(models, log, visit, ranking, clicks, examined, number, answer):
 
 @kernel
 def relearn_item(models, log, numbers, k, features):
-    """Let item k have these features [F], in their units; what the log has of it is observed anew with them.
+    """Give item k these features [F], scaled, and relearn the logged visits that show it.
 
-    `numbers` [R]: of the regimes that there are. Otherwise visits in the log would be taken back as they were never
-    told. What is older stays as it was. O(visits of the item F^2).
+    `numbers` [R]: of the stored regimes. Without relearning, removing a logged visit would subtract what was never
+    added. Older visits stay as they were learnt. O(visits of the item F^2).
     """
     n, size = models.moment.shape[1], log.round.size
     z, c, u = np.empty(n), np.empty(n), np.empty(n)
@@ -242,7 +242,7 @@ def relearn_item(models, log, numbers, k, features):
 
 @no_refcount
 def find_visit(log, t, ranking, clicks, examined):
-    """The number of the latest visit of round t with this feedback that is in the log; -1 if there is none."""
+    """Number of the latest logged visit of round t with this feedback; -1 if there is none."""
     for i in range(log.first[-1] - 1, held_from(log, 0) - 1, -1):
         at = i % log.round.size
         if log.round[at] == t and log.examined[at] == examined:
@@ -256,7 +256,7 @@ def find_visit(log, t, ranking, clicks, examined):
 
 @kernel
 def unobserve_lost_visit(models, r, ranking, clicks, examined):
-    """Take back a visit that the log no longer has, as that of a visitor like those whom each item was shown to."""
+    """Remove a visit that is no longer logged, as if by the average visitor to whom each item was shown."""
     n, model = models.moment.shape[1], model_of(models, r)
     z, c, u = np.empty(n), np.empty(n), np.empty(n)
     for p in range(examined):
@@ -277,7 +277,7 @@ def unobserve_lost_visit(models, r, ranking, clicks, examined):
 
 @kernel
 def model_before(models, log, r, number, first):
-    """The model of regime r, which has this number, without the visits from number `first` on: a copy. O(K F^2)."""
+    """A copy of the model of regime r, number `number`, without the visits from number `first` on. O(K F^2)."""
     whole, n = model_of(models, r), models.moment.shape[1]
     shared = LinearPosterior(models.features, models.inverse[r].copy(), models.estimate[r].copy(), np.zeros(1))
     sums = whole.cross.copy(), whole.weight.copy(), whole.pull.copy(), whole.precision.copy(), whole.moment.copy()
@@ -297,16 +297,16 @@ def model_before(models, log, r, number, first):
 
 @kernel
 def foresee(model, tilt, log, number, first, looks, a, b):
-    """Write what a model expects of each item in the answers from visit number `first` on. O(visits F^2).
+    """Write a model's prediction of each item in the answers from visit number `first` on. O(visits F^2).
 
     Chances are averaged over the posterior of a logit with variance v as sigmoid(eta / sqrt(1 + pi v / 8))
-    (MacKay 1992). A Beta law of mean m and strength s has the variance m (1 - m) / (s + 1), here that of the chance,
-    (m (1 - m))^2 v.
+    (MacKay 1992). A Beta distribution with mean m and strength s has variance m (1 - m) / (s + 1), here that of the
+    chance, (m (1 - m))^2 v.
     """
     n = model.moment.size
     c, u = np.empty(n), np.empty(n)
-    a[:] = 0.0  # first, chances added up
-    b[:] = 0.0  # and variances
+    a[:] = 0.0  # here the sum of chances
+    b[:] = 0.0  # and the sum of variances
     for i in range(held_from(log, first), log.first[-1]):
         at = i % log.round.size
         for p in range(log.examined[at] if log.answer[at] and log.regime[at] == number else 0):
@@ -329,11 +329,11 @@ def foresee(model, tilt, log, number, first, looks, a, b):
 
 @kernel
 def forecast_of_visits(regimes, models, log, rule, j):
-    """What there was in span `j`, and what each stored regime's model expects of it; also how alike items are.
+    """The feedback in span `j`, and the prediction of each stored regime's model; also how alike items are.
 
-    What is expected of an item is the mean of a model's chances over the very visitors who were shown it, as a Beta
-    law with the mean and the variance that the model gives. Returns the forecast, and [R, n] nats by which the
-    current regime expects of an item what another one does. O(R visits F^2 + K).
+    The prediction of an item is the mean of a model's chances over the visitors who were shown it, as a Beta
+    distribution with the model's mean and variance. Returns the forecast, and [R, n] nats by which the
+    current regime's prediction of an item agrees with another's. O(R visits F^2 + K).
     """
     k_items, stored, current = models.weight.shape[1], regimes.tally[STORED], regimes.tally[CURRENT]
     number, first = regimes.number[current], log.first[j]
@@ -361,7 +361,7 @@ def forecast_of_visits(regimes, models, log, rule, j):
 
 @no_refcount
 def alike_by_models(forecast, current, r, i, most):
-    """Nats by which the current regime expects of an item what regime r does, as if it had seen it so often."""
+    """Nats by which the current regime's prediction of an item agrees with that of regime r, for equal looks."""
     strength = forecast.a[current, i] + forecast.b[current, i]
     before = min(strength, most)
     won = before * forecast.a[current, i] / strength
@@ -373,7 +373,7 @@ def alike_by_models(forecast, current, r, i, most):
 
 @kernel
 def move_visits(regimes, models, log, source, to, first):
-    """Hand the visits from number `first` on over to the model of regime `to`, which observes them anew."""
+    """Move the visits from number `first` on to the model of regime `to`, which learns them."""
     before = model_before(models, log, source, regimes.number[source], first)
     for i in range(held_from(log, first), log.first[-1]):
         at = i % log.round.size
@@ -392,7 +392,7 @@ def move_visits(regimes, models, log, source, to, first):
 
 @kernel
 def end_window(regimes, models, log, rule, window, t):
-    """Test the recent visits after a window, and change the regime if they fit another."""
+    """Test the recent visits after a window, and change the regime if they fit another one."""
     verdict, turns = no_verdict(), changes_too_often(regimes, window, t)
     for j in range(SPANS):
         if due(regimes, window, j):
@@ -416,7 +416,7 @@ def end_window(regimes, models, log, rule, window, t):
 
 @kernel
 def hedged_by_models(model, rival, weights, visit, width, allowed, ranking, rng):
-    """As `hedged_list`, the views being a draw of `model`, its inverse, and with a third weight `rival`'s mean.
+    """As `hedged_list`; the views are a draw of `model`, its inverse and, with a third weight, `rival`'s mean.
 
     O(K F + F^3 + V^3 d^2).
     """
@@ -449,7 +449,7 @@ def hedged_by_models(model, rival, weights, visit, width, allowed, ranking, rng)
 
 
 def view_of_models(regimes: Regimes, rule: Rule, models: Models) -> View:
-    """Regimes and what they imply for the feedback, with estimates for the mean of all visitors: a copy. O(K F)."""
+    """A copy of the regimes and what they imply for the feedback, with estimates for the average visitor. O(K F)."""
     typical = models.visitors / max(models.visitors[-1], 1.0)
 
     def read(place: int) -> Regime:
@@ -466,9 +466,9 @@ def view_of_models(regimes: Regimes, rule: Rule, models: Models) -> View:
 
 
 def worth_of(models: Models, place: int) -> tuple[tuple[float, ...], float]:
-    """By how much each feature moves logits, and the share of their variance that all of them explain. O(F^2).
+    """Effect of each feature on logits, and the share of the logits' variance that all features explain. O(F^2).
 
-    Over what was looked at in the regime at this place, each look with its curvature as weight; the rest of the
+    Over the looks in the regime at this index, each weighted by its curvature; the rest of the
     variance is that of the items' own effects.
     """
     theta, total = models.estimate[place], models.precision[place]
@@ -482,13 +482,14 @@ def worth_of(models: Models, place: int) -> tuple[tuple[float, ...], float]:
 
 
 class SteadyRankLinear(NamedTuple):
-    """SteadyRank for items and visitors of whom something is known (ours: docs/context.md).
+    """SteadyRank for items and visitors with features (ours: docs/context.md).
 
-    Each regime has the model of CascadeMixedTS: the logit of a click is z' theta + e_k, with weights that all items
-    share and an effect of each item's own. Recent visits that the current regime's model does not explain open a new
-    regime, or take up a stored one; the list is drawn from the current model, serves a longer regime beside it, and
-    places to spare are insured. `insurance`, `caution`, `window`: as of SteadyRank. `width`: as of CascadeMixedTS.
-    Users look at lists from the top to the first click. Without features, items have effects of their own alone.
+    Each regime has the model of CascadeMixedTS: the logit of a click is z' theta + e_k, with weights shared by all
+    items and an effect of each item's own. Recent visits that the current regime's model does not explain open a new
+    regime, or resume a stored one. Lists are drawn from the current model, serve a longer regime as well, and insure
+    the places they can spare. `insurance`, `caution`, `window`: as in SteadyRank. `width`: as in CascadeMixedTS.
+    Users are assumed to scan lists from the top to the first click. Without features, items have only their own
+    effects.
     """
 
     regimes: Regimes
@@ -532,7 +533,7 @@ class SteadyRankLinear(NamedTuple):
 
     def update(self, visit, ranking, note, clicks, examined):
         if examined == 0:
-            return  # nothing was looked at
+            return  # no place was examined
         regimes, answer = self.regimes, note[KIND] == ANSWER
         r = regimes.tally[CURRENT] if answer else place_of(regimes, visit.t)
         if answer:
@@ -564,7 +565,7 @@ class SteadyRankLinear(NamedTuple):
             uncount_untested(regimes, ranking, clicks, examined, visit.t, note[KIND] == SILENCE)
 
     def describe(self, item: int, features: Floats) -> None:
-        """What is known of an item from now on; the latest visits are learnt anew with it, if it was in them."""
+        """Set the features of an item; recent visits that show it are relearnt with them."""
         scaled = features / self.models.scale
         if not self.models.weight[:, item].any():
             self.models.features[:-1, item] = scaled
@@ -573,5 +574,5 @@ class SteadyRankLinear(NamedTuple):
             relearn_item(self.models, self.visits, numbers, item, scaled)
 
     def view(self) -> View:
-        """Regimes and what they imply for the feedback, with estimates for the visitor between all so far: a copy."""
+        """A copy of the regimes and what they imply for the feedback, with estimates for the average visitor."""
         return view_of_models(self.regimes, self.rule, self.models)

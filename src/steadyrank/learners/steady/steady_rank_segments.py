@@ -1,10 +1,10 @@
-"""SteadyRankSegments: a SteadyRank a segment of the visits, each of which borrows from the others. Ours.
+"""SteadyRankSegments: one SteadyRank per segment of the visits, each borrowing from the others. Ours.
 
-What segments lend one another are looks at items, as many as the segments agree. An item's prior in a segment is that
-of the segment, and looks lent by the others: their click rate, in fewer looks. How few is fitted to how well the
-others, each alone and all together, foretell what was seen here: the likeliest strength of a Beta prior. A segment
-that was lied to foretells badly what honest ones see, so they borrow little from it. Lent looks are counted apart:
-lists are made of them, tests do not read them.
+Segments lend one another looks at items, as many as the segments agree. An item's prior in a segment is that
+of the segment plus looks lent by the others: their click rate, in fewer looks. How few is fitted to how well the
+others, each alone and all together, predict what was seen here: the most likely strength of a Beta prior. A segment
+under attack predicts badly what honest ones see, so they borrow little from it. Lent looks are counted as untested:
+lists use them, tests ignore them.
 """
 
 import math
@@ -27,12 +27,12 @@ from .regime_posteriors import learn_item, learn_priors
 from .regimes import CURRENT, STORED, find_place
 from .steady_rank import Looks, SteadyRank
 
-START = 10.0  # looks that a segment's word is worth to another, before anything is known of any
-STRENGTH = (0.5, 2000.0)  # the least and the most
-DOUBT = 1.0  # standard deviation of the logarithm of that, from segment to segment
-EXAMPLE = 200  # rounds after which a segment is an example to others
-GROWN = 16  # loans are made anew when there are a 16th more rounds
-ROUNDS, DUE = range(2)  # places of Pool.tally
+START = 10.0  # initial strength of one segment's evidence for another, in looks
+STRENGTH = (0.5, 2000.0)  # range of it
+DOUBT = 1.0  # standard deviation of its logarithm over segments
+EXAMPLE = 200  # rounds after which a segment counts as an example for others
+GROWN = 16  # loans are recomputed when there are a 16th more rounds
+ROUNDS, DUE = range(2)  # indices in Pool.tally
 _KEY = 0x10A2ED
 
 
@@ -41,13 +41,13 @@ class Pool(NamedTuple):
 
     looks: Counts  # [S, K]
     clicks: Counts  # [S, K]
-    number: Ints  # [S] of the regime that they were lent to; 0: nothing is lent
-    strength: Floats  # [S, S] what the word of segment j is worth to i, in looks; on the diagonal that of all others
-    tally: Ints  # [2] rounds, and the one after which loans are made anew
+    number: Ints  # [S] number of the regime that they were lent to; 0: nothing is lent
+    strength: Floats  # [S, S] strength of segment j's evidence for i, in looks; diagonal: of all others together
+    tally: Ints  # [2] rounds, and the round after which loans are recomputed
 
     @classmethod
     def create(cls, segments: int, n_items: int, first: int) -> "Pool":
-        """Nothing is lent before round `first`."""
+        """No loans before round `first`."""
         counts = np.zeros((segments, n_items), np.int32), np.zeros((segments, n_items), np.int32)
         strength = np.full((segments, segments), START)
         return cls(*counts, np.zeros(segments, np.int64), strength, np.array([0, first], np.int64))
@@ -55,7 +55,7 @@ class Pool(NamedTuple):
 
 @no_refcount
 def trusted_place(regimes):
-    """The place of the longest regime; the current one among equals."""
+    """Index of the longest regime; the current one among equals."""
     longest = regimes.tally[CURRENT]
     for r in range(regimes.tally[STORED]):
         if regimes.rounds[r] > regimes.rounds[longest]:
@@ -65,11 +65,11 @@ def trusted_place(regimes):
 
 @no_refcount
 def call_in(regimes, pool, s):
-    """Take what was lent to segment s out of its counts; its posteriors keep it. Returns the place of the regime."""
+    """Subtract the loan to segment s from its counts, not from its posteriors. Returns the index of the regime."""
     r = find_place(regimes, pool.number[s]) if pool.number[s] > 0 else -1
     if r >= 0:
         for k in range(pool.looks.shape[1]):
-            if pool.looks[s, k] > 0:  # what a guard took back may have been part of a loan
+            if pool.looks[s, k] > 0:  # feedback that a guard retracted may have been part of a loan
                 regimes.untested_looks[r, k] = max(regimes.untested_looks[r, k] - pool.looks[s, k], 0)
                 clicks = max(regimes.untested_clicks[r, k] - pool.clicks[s, k], 0)
                 regimes.untested_clicks[r, k] = min(clicks, regimes.untested_looks[r, k])
@@ -78,7 +78,7 @@ def call_in(regimes, pool, s):
 
 @no_refcount
 def pay_out(regimes, posteriors, pool, s):
-    """Add what is lent to segment s to the counts of its current regime, and to its posteriors."""
+    """Add the loan to segment s to the counts of its current regime, and to its posteriors."""
     r = regimes.tally[CURRENT]
     pool.number[s] = regimes.number[r]
     for k in range(pool.looks.shape[1]):
@@ -90,15 +90,15 @@ def pay_out(regimes, posteriors, pool, s):
 
 @no_refcount
 def worth(looks, strength):
-    """How many looks here so many looks elsewhere are worth."""
+    """The number of looks here that so many looks elsewhere are worth."""
     return looks * (strength + 1.0) / (looks + strength + 1.0)
 
 
 @no_refcount
 def log_likelihood(strength, typical, prior, looks, clicks, far, rate):
-    """Log chance of what was seen here, if looks elsewhere are worth as much as `strength` says; and of that. O(K).
+    """Log likelihood of what was seen here, given `strength`, plus the log prior of `strength`. O(K).
 
-    An item has `far` looks elsewhere, at this `rate`, and here a Beta prior with as many of these as they are worth.
+    An item has `far` looks elsewhere, at this `rate`, and here a Beta prior of the looks that they are worth.
     """
     off = math.log(strength / typical) / DOUBT
     total = -0.5 * off * off
@@ -113,7 +113,7 @@ def log_likelihood(strength, typical, prior, looks, clicks, far, rate):
 
 @no_refcount
 def fit_strength(strength, typical, prior, looks, clicks, far, rate):
-    """What looks elsewhere are worth here, the likeliest up to a factor of 2; sought from `strength` on."""
+    """The most likely strength of looks elsewhere, up to a factor of 2; the search starts from `strength`."""
     best = log_likelihood(strength, typical, prior, looks, clicks, far, rate)
     for factor in (2.0, 0.5):
         moved = False
@@ -131,10 +131,10 @@ def fit_strength(strength, typical, prior, looks, clicks, far, rate):
 
 @no_refcount
 def typical_strength(strength, rounds, s, j):
-    """The most that the word of segment j is worth to one other than s; that of all others to it, if j is s.
+    """The largest strength of segment j's evidence for a segment other than s; if j is s, of all others for it.
 
-    The most, because a segment that is lied to agrees with nobody, and that is no reason for others to do without: a
-    single example may be such a one.
+    The largest, because a segment under attack agrees with nobody, which is no reason for others not to borrow: a
+    single example may be such a segment.
     """
     most = 0.0
     examples = 0
@@ -147,13 +147,13 @@ def typical_strength(strength, rounds, s, j):
 
 @no_refcount
 def lend(pool, s, most, far, rate):
-    """Write what the others lend segment s: at most so many looks at an item, as many as theirs are worth."""
+    """Write the loans of the others to segment s: at most `most` looks at an item, as many as theirs are worth."""
     for k in range(far.size):
         looks = 0
         clicks = 0
         if far[k] > 0.0:
             looks = int(min(worth(far[k], pool.strength[s, s]), most) + 0.5)
-            low, _ = philox(k, s, _KEY)  # rounded up or down by the item, so that on the whole nothing is lost
+            low, _ = philox(k, s, _KEY)  # rounded at random per item, so that the sum is unbiased
             clicks = min(int(rate[k] * looks + low / 4294967296.0), looks)
         pool.looks[s, k] = looks
         pool.clicks[s, k] = clicks
@@ -161,7 +161,7 @@ def lend(pool, s, most, far, rate):
 
 @kernel
 def share(each, pool, most, length):
-    """Fit how far segments agree, and make all loans anew. O(S^2 K)."""
+    """Fit how much segments agree, and recompute all loans. O(S^2 K)."""
     segments, n = pool.looks.shape
     looks, clicks = np.empty((segments, n)), np.empty((segments, n))
     rounds = np.empty(segments)
@@ -179,7 +179,7 @@ def share(each, pool, most, length):
 
 @no_refcount
 def trust(pool, s, looks, clicks, rounds, prior, rate):
-    """Fit what the word of each other segment is worth to segment s; returns the most. Overwrites `rate` [K]."""
+    """Fit the strength of each other segment's evidence for segment s; returns the largest. Overwrites `rate` [K]."""
     most = STRENGTH[0]
     for j in range(rounds.size):
         if j != s and rounds[j] > 0.0:
@@ -194,10 +194,10 @@ def trust(pool, s, looks, clicks, rounds, prior, rate):
 
 @kernel
 def borrow(regimes, posteriors, pool, s, most, looks, clicks, rounds, length):
-    """Make the loans of segment s anew, from what all have seen themselves: `looks`, `clicks` [S, K], `rounds` [S].
+    """Recompute the loans of segment s from each segment's own `looks`, `clicks` [S, K] and `rounds` [S].
 
-    Others count by their looks as far as these are worth something here, and by how much their word is worth beside
-    the best one's: where nobody has looked much, that of liars would else count like any.
+    Other segments count by what their looks are worth here, times the ratio of their strength to the largest: for
+    items with few looks everywhere, a segment under attack would otherwise count like any other.
     """
     n = looks.shape[1]
     far, rate, prior = np.zeros(n), np.zeros(n), regimes.prior[trusted_place(regimes)]
@@ -221,17 +221,16 @@ def borrow(regimes, posteriors, pool, s, most, looks, clicks, rounds, length):
         if before[k] > 0 and pool.looks[s, k] == 0:
             learn_item(regimes, posteriors, k)
     r = regimes.tally[CURRENT]
-    regimes.untested_rounds[r] += 1  # so that the prior of tests is fitted to answers alone
+    regimes.untested_rounds[r] += 1  # so that the prior of tests is fitted to answers only
     learn_priors(regimes, posteriors, length)
     regimes.untested_rounds[r] -= 1
 
 
 def view_of_all(views: Sequence[View], lent: Counts, number: Ints) -> View:
-    """One view of all segments, with theirs in it. `lent` [S, K]: looks that are none of a segment's own, in the
-    regime with this `number` [S]. A segment alone is all there is.
+    """The joint view of all segments, with theirs in it; of a single segment, its own view.
 
-    Together they have one regime: estimates are those that lists are made of, averaged over the rounds of the
-    segments. Changes are told segment by segment.
+    `lent` [S, K]: borrowed looks, in the regime with this `number` [S]. The joint view has one regime: its estimates
+    are those that lists use, averaged over the rounds of the segments. Changes are in the views of the segments.
     """
     each = [_own_looks(view, lent[s], int(number[s])) for s, view in enumerate(views)]
     if len(each) == 1:
@@ -255,7 +254,7 @@ def view_of_all(views: Sequence[View], lent: Counts, number: Ints) -> View:
 
 
 def _own_looks(view: View, lent: Counts, number: int) -> View:
-    """Without the looks that were lent; estimates stay as they are."""
+    """Subtract the borrowed looks; estimates stay."""
     regimes = (replace(one, looks=one.looks - lent) if one.number == number else one for one in view.regimes)
     return replace(view, regimes=tuple(regimes))
 
@@ -263,13 +262,13 @@ def _own_looks(view: View, lent: Counts, number: int) -> View:
 class SteadyRankSegments(NamedTuple):
     """Lists for each segment of the visits, by a SteadyRank of its own (ours: docs/context.md).
 
-    A visit's first feature is its segment's number, 1 to `segments`; all others belong to a segment of their own. A
-    segment is lent looks at items by the others, at most `lent` an item, and the fewer the less they agree with what
-    it saw itself. Regimes are each segment's own: an attack in one opens none in another. `lent` 0: segments know
-    nothing of one another. The other settings are SteadyRank's, and without segments so is all else.
+    A visit's first feature is the number of its segment, 1 to `segments`; all other visits form one more segment. A
+    segment borrows looks at items from the others, at most `lent` an item, and the fewer the less they agree with
+    what it saw itself. Each segment has its own regimes: an attack on one opens none in another. `lent` 0: segments
+    share nothing. All other settings are SteadyRank's, and without segments it behaves as SteadyRank.
     """
 
-    each: SteadyRank  # arrays have a row a segment
+    each: SteadyRank  # arrays have one row per segment
     pool: Pool
     lent: int
 
@@ -304,13 +303,13 @@ class SteadyRankSegments(NamedTuple):
 
     def update(self, visit, ranking, note, clicks, examined):
         if examined == 0:
-            return  # nothing was looked at
+            return  # no place was examined
         pool, s = self.pool, segment_told(visit, note, self.pool.number.size)
         one = row(self.each, s)
         ends = note[KIND] == ANSWER and one.regimes.span_rounds[0] + 1 >= one.window
         r = call_in(one.regimes, pool, s) if ends else -1
         if r >= 0:
-            one.regimes.untested_rounds[r] += 1  # so that the prior of tests is fitted to answers alone
+            one.regimes.untested_rounds[r] += 1  # so that the prior of tests is fitted to answers only
         one.update(visit, ranking, note, clicks, examined)
         if r >= 0:
             one.regimes.untested_rounds[r] -= 1
@@ -326,6 +325,6 @@ class SteadyRankSegments(NamedTuple):
         one.forget(visit, ranking, note, clicks, examined)
 
     def view(self) -> View:
-        """Of all segments together, with a view of each, the segment of visits without one first: copies."""
+        """A copy of the joint view, with a view of each segment in it, that of visits without a segment first."""
         n = self.pool.number.size
         return view_of_all([row(self.each, s).view() for s in range(n)], self.pool.looks, self.pool.number)

@@ -1,22 +1,22 @@
-"""The list that is worth most, where clicks differ in what they are worth. Ours, after Kempe and Mahdian 2008.
+"""The most valuable list, if clicks on items differ in value. Ours, after Kempe and Mahdian 2008.
 
 A user looks at place p with chance c_p if nothing was clicked above it, and clicks an item that attracts with chance
-a; the click is worth v. Either the click ends the visit, e = 1, or it does not, e = 0. So a list is worth
+a; the click is worth v. Either the click ends the visit, e = 1, or it does not, e = 0. So the value of a list is
 
     sum_p c_p a_p v_p prod_{q < p} (1 - e a_q).
 
-**Order.** Of two neighbours at places with chances c and s c, and with what follows them the same, i first is better
+**Order.** Of two neighbours at places with chances c and s c, with the same list after them, i first is better
 if a_i v_i (1 - s (1 - e a_j)) > a_j v_j (1 - s (1 - e a_i)): items belong in the order of a v / (1 - s (1 - e a)).
-Where everybody scans the list (s = 1, e = 1) that is v, the value of a click, whatever attracts how much; where
+If everybody scans the list (s = 1, e = 1) that is v, the value of a click, whatever the attraction; if
 clicks do not end the visit it is a v.
 
-**Set.** With the order known, either an item stands at a place and then comes the best list of those after it, or it
+**Set.** With the order known, either an item takes a place, followed by the best list of the items after it, or it
 is left out: a dynamic programme over items and places. It is exact for s = 1, e = 1, and for e = 0.
 
-**Views.** Where it is unclear which of several views of the items is true, what a list is worth is averaged over
-them. Then, and where chances of places fall unevenly, items and places are exchanged until that helps no more.
+**Views.** If it is unclear which of several views of the items is true, the value of a list is averaged over
+them. Then, and if chances of places fall unevenly, a local search exchanges items and places.
 
-**Rules.** A list that keeps rules is made better in the same way, by exchanges that keep them.
+**Rules.** A list that must keep rules is improved in the same way, by exchanges that keep them.
 """
 
 import numpy as np
@@ -26,14 +26,14 @@ from ..shared.thompson import draw_largest, draw_of, group_of, miss_of, posterio
 from .click_values import FEW_ALLOWED, NEXT_LIST, SIZE, choose, choose_drawn, drawn_worth, learn_laws, worth_of
 from .hedge import add_new, best_of, lowest_means_allowed, mean_of
 
-LEAST = 1e-12  # by which a list has to be better
-ROUNDS = 2  # exchanges at most, for each place
-DRAWN = 1  # of the largest draws, for each place
+LEAST = 1e-12  # a smaller improvement of a list's value is rounding error
+ROUNDS = 2  # most exchanges, per place
+DRAWN = 1  # candidates among the largest draws, per place
 
 
 @no_refcount
 def fall_of(chance):
-    """How much the chance that places are looked at falls from place to place: the geometric mean."""
+    """Geometric mean of the ratio of the chances that a place and the one before it are looked at."""
     last = chance.size - 1
     if last < 1 or chance[0] <= 0.0:
         return 1.0
@@ -42,7 +42,7 @@ def fall_of(chance):
 
 @no_refcount
 def order_value(attraction, value, fall, ends):
-    """An item's place in the order: see above."""
+    """The sort key of an item in the order of the module docstring."""
     if not ends:
         return attraction * value
     return attraction * value / max(1.0 - fall * (1.0 - attraction), 1e-12)
@@ -50,9 +50,9 @@ def order_value(attraction, value, fall, ends):
 
 @kernel
 def best_in_order(attraction, value, chance, ends, ranking):
-    """Fill `ranking` with the places of `attraction` and `value` that make the best list. O(n length), and a sort.
+    """Fill `ranking` with indices into `attraction` and `value` that form the best list. O(n length), and a sort.
 
-    `chance` [length]: c_p. There are at least as many items as places. Returns what it is worth.
+    `chance` [length]: c_p. There must be at least as many items as places. Returns the value of the list.
     """
     n, size = attraction.size, ranking.size
     index, fall = np.empty(n), fall_of(chance[:size])
@@ -64,7 +64,7 @@ def best_in_order(attraction, value, chance, ends, ranking):
     for i in range(n - 1, -1, -1):
         a, v = attraction[order[i]], value[order[i]]
         stay = 1.0 - a if ends else 1.0
-        for p in range(size):  # place p is still that of the items from i + 1 on at p + 1
+        for p in range(size):  # best[p + 1] is still that of the items from i + 1 on
             if best[p + 1] > -np.inf:
                 with_it = chance[p] * a * v + stay * best[p + 1]
                 if with_it > best[p]:
@@ -80,8 +80,9 @@ def best_in_order(attraction, value, chance, ends, ranking):
 
 @no_refcount
 def weigh_places(attraction, value, chance, ends, ranking, reach, rest):
-    """Write, for each view, the chance that nothing was clicked above each place, and what the places from it on are
-    worth then; [V, length] and [V, length + 1].
+    """For each view, write the chance of no click above each place and the value of the rest of the list given that.
+
+    `reach` is [V, length], `rest` [V, length + 1].
     """
     size = ranking.size
     for v in range(attraction.shape[0]):
@@ -97,7 +98,7 @@ def weigh_places(attraction, value, chance, ends, ranking, reach, rest):
 
 @no_refcount
 def gain_of_item(attraction, value, weights, chance, ends, ranking, reach, rest, p, i):
-    """What a list gains if item i stands at place p instead."""
+    """Gain of the list's value if item i takes place p."""
     gain, k = 0.0, ranking[p]
     for v in range(weights.size):
         a, other = attraction[v, i], attraction[v, k]
@@ -109,7 +110,7 @@ def gain_of_item(attraction, value, weights, chance, ends, ranking, reach, rest,
 
 @no_refcount
 def gain_of_swap(attraction, value, weights, chance, ends, ranking, reach, rest, p):
-    """What a list gains if places p and p + 1 trade their items."""
+    """Gain of the list's value if places p and p + 1 trade their items."""
     gain, i, j = 0.0, ranking[p], ranking[p + 1]
     for v in range(weights.size):
         a, b = attraction[v, i], attraction[v, j]
@@ -121,9 +122,9 @@ def gain_of_swap(attraction, value, weights, chance, ends, ranking, reach, rest,
 
 @kernel
 def exchange(attraction, value, weights, chance, ends, ranking):
-    """Exchange items of a list for others, and neighbours for one another, until nothing helps.
+    """Local search: exchange items of a list for others, and neighbours for one another, until nothing helps.
 
-    `attraction`, `value` [V, n]: of each item in each view; `weights` [V]. Each step is the best of all.
+    `attraction`, `value` [V, n]: of each item in each view; `weights` [V]. Each step is the best possible one.
     O(V n length) a step.
     """
     size, n, views = ranking.size, attraction.shape[1], weights.size
@@ -156,10 +157,10 @@ def exchange(attraction, value, weights, chance, ends, ranking):
 
 @kernel
 def candidates_for(values, posteriors, allowed, size, t, rng):
-    """Items that a list is made of, and a draw of what each attracts.
+    """Candidates for a list, and a draw of the attraction of each.
 
-    Those of the largest draws of all that are allowed, and those that were chosen for what they may be worth. If few
-    of these may be shown, others are chosen for this list alone, O(K).
+    The allowed items with the largest draws, and those chosen for their possible worth. If few of the latter are
+    allowed, others are chosen for this list alone, O(K).
     """
     items, draws = draw_largest(posteriors, allowed, min(DRAWN * size, allowed.size), rng)
     drawn, n, may = values.drawn, values.tally[SIZE], 0
@@ -189,7 +190,7 @@ def candidates_for(values, posteriors, allowed, size, t, rng):
 def places_by_look(chance, order, ends, size):
     """The places of a list in the order in which it is filled, and the chance that each is looked at.
 
-    From the top where a click ends the visit; else those first that are looked at most.
+    From the top if a click ends the visit; else most looked at first.
     """
     places, looked_at = np.empty(size, np.int64), np.empty(size)
     n = 0
@@ -204,11 +205,11 @@ def places_by_look(chance, order, ends, size):
 
 @kernel
 def views_of_items(values, posteriors, rival, weights, allowed, more, size, t, rng):
-    """The items that a list of `size` is made of, and those in `more`; what each attracts and a click on it is worth.
+    """The candidates for a list of `size` and those in `more`, with attraction and worth of a click, both [V, n].
 
-    Both [V, n]. `weights`: of the views; the first one is drawn. If there are two or three: that all learnt of
-    attractions is inverted, and the `rival`; values are as believed in both. Their candidates are the `size` best of
-    each.
+    `weights`: of the views; the first one is drawn. The second view, if any, is that all attractions learnt are
+    inverted, the third is the `rival`; both use the expected worth of clicks. Their candidates are the `size` best
+    items of each.
     """
     drawn, draws = candidates_for(values, posteriors, allowed, size, t, rng)
     some, views = drawn.size, weights.size
@@ -240,7 +241,7 @@ def views_of_items(values, posteriors, rival, weights, allowed, more, size, t, r
 
 @kernel
 def most_valued(values, posteriors, attention, ends, rival, weights, allowed, ranking, t, rng):
-    """Fill `ranking` with the list that is worth most by a draw of what items attract and clicks are worth.
+    """Fill `ranking` with the most valuable list by a draw of attractions and of the worth of clicks.
 
     `weights` and `rival`: as in `views_of_items`.
     """
@@ -257,7 +258,7 @@ def most_valued(values, posteriors, attention, ends, rival, weights, allowed, ra
 
 @no_refcount
 def worth_of_list(attraction, value, weights, chance, ends, ranking):
-    """What a list is worth: see above, averaged over the views."""
+    """Value of a list as in the module docstring, averaged over the views."""
     total = 0.0
     for v in range(weights.size):
         here = weights[v]
@@ -270,7 +271,7 @@ def worth_of_list(attraction, value, weights, chance, ends, ranking):
 
 @no_refcount
 def may_replace(sets, counts, least, most, out, new):
-    """Whether a list with so many items of each set keeps all that it keeps, with a new item instead of another."""
+    """Whether a list with these counts of each set still keeps all rules if a new item replaces another."""
     for s in range(counts.size):
         count = counts[s] + sets[s, new] - sets[s, out]
         if (count > counts[s] and count > most[s]) or (count < counts[s] and count < least[s]):
@@ -280,8 +281,9 @@ def may_replace(sets, counts, least, most, out, new):
 
 @no_refcount
 def put_in_order(index, fixed, ranking, p, new, other):
-    """Fill `other` with a list that has a new item instead of that at place p, before the first one after which it
-    belongs by `index`; what is fixed stays.
+    """Fill `other` with the list in which a new item replaces that at place p and is sorted in by `index`.
+
+    It goes before the first item that belongs behind it; fixed places keep their items.
     """
     q, waits = 0, True
     for place in range(ranking.size):
@@ -300,12 +302,12 @@ def put_in_order(index, fixed, ranking, p, new, other):
 
 @kernel
 def exchange_by_rules(attraction, value, weights, chance, ends, sets, least, most, held, fixed, ranking):
-    """Exchange items of a list for others, and places for one another, until nothing that keeps the rules helps.
+    """Local search within rules: exchange items for others, and places for one another, until nothing helps.
 
-    `sets` [S, n]: 1 for the items of each; a list has from `least` to `most` [S] of them, as far as it has now.
-    `held` [n]: items that have to stay in it; `fixed` [length]: places whose items stay. A new item stands in the
-    place of the one that leaves, or where it belongs by `order_value`. Each step is the best of all. O(n length^2) a
-    step, and as much for each set.
+    `sets` [S, n]: 1 for the members of each set; a list has from `least` to `most` [S] of them, as far as it has now.
+    `held` [n]: items that must stay; `fixed` [length]: places that keep their items. A new item takes the place of
+    the one that leaves, or its place by `order_value`. Each step is the best possible one. O(n length^2) a step, and
+    as much for each set.
     """
     size, n = ranking.size, attraction.shape[1]
     index, fall = np.empty(n), fall_of(chance[:size])
@@ -355,7 +357,7 @@ def exchange_by_rules(attraction, value, weights, chance, ends, sets, least, mos
 
 @kernel
 def learn_values(values, posteriors, chance, ends, t, window):
-    """After a window: fit what items have in common, and choose the items that lists are drawn from. O(K) if due."""
+    """After a window: fit the laws that items share, and choose the items that lists draw from. O(K) if due."""
     learn_laws(values, posteriors, t)
     if t < values.tally[NEXT_LIST]:
         return

@@ -1,1 +1,1 @@
-"""The items with the highest index, without evaluating all."""
+"""Find the items with the highest index without evaluating it for all."""

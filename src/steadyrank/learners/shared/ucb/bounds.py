@@ -1,12 +1,12 @@
-"""Ranks by an index without evaluating it for every item: a pool of those that may be among the best.
+"""Rank by an index without evaluating it for every item: a pool of those that may be among the best.
 
 An index `min(level + root s + linear l, cap)` with s = sqrt(l) and l the logarithm of the round rises slowly between
-two observations of its item. So its value at the end of a short window of rounds bounds it until then. Items whose
+two observations of its item. So its value at the end of a short window of rounds is a bound until then. Items whose
 bound reaches a floor form the pool; while d of them reach the floor themselves, no other item matters.
 
-Where a list's worth of items and more tie, at the cap or because they were observed alike, they are not in the pool
-but counted in blocks, and places are drawn from these counts. The rankings are those of `rank_by_index`, tie for tie
-and bit for bit: every index that matters is evaluated by the same formula, and rounding keeps order.
+If as many items as the list has places tie, at the cap or because they were observed alike, they are not in the pool
+but counted in blocks, and places are drawn from these counts. The rankings equal those of `rank_by_index`, tie for
+tie and bit for bit: every index that matters is evaluated by the same formula, and rounding keeps order.
 """
 
 import math
@@ -35,24 +35,24 @@ from .shortlist import (
 
 _WINDOW = 1000  # bounds hold for a thousandth of the rounds so far, and a few rounds more
 _SHORTEST = 6
-_STALE = 8  # an eighth of the pool may be items that left it
+_STALE = 8  # an eighth of the pool may be items that no longer belong
 LARGEST = 1.7976931348623157e308
-FIRST, LAST, SURE, FEWEST, POOL, STALE = range(6)  # places of `window`
-GUESS, REACH, FLOOR, CEILING, S0, L0, S1, L1, ALIKE, LEVEL, ROOT, LINEAR = range(12)  # places of `marks`
+FIRST, LAST, SURE, FEWEST, POOL, STALE = range(6)  # indices in `window`
+GUESS, REACH, FLOOR, CEILING, S0, L0, S1, L1, ALIKE, LEVEL, ROOT, LINEAR = range(12)  # indices in `marks`
 
 
 class Bounds(NamedTuple):
-    """What is known for ranks of rounds `window[FIRST]` to `window[LAST]`; 17 bytes an item."""
+    """Bounds for ranking in rounds `window[FIRST]` to `window[LAST]`; 17 bytes an item."""
 
     ahead: Floats  # [K] the item's index in the last of these rounds, infinite if it belongs to the tie
-    sure: Counts  # [blocks] how many are infinite
-    pool: Ints  # [K] items, in order, whose bounds lie between floor and ceiling: the first `window[POOL]` places
+    sure: Counts  # [blocks] number of infinite bounds
+    pool: Ints  # [K] items, in order, with bounds between floor and ceiling: the first `window[POOL]` entries
     window: Ints  # [6] first and last round, sum of `sure`, least observations of an item, pool's size, stale items
-    marks: Floats  # [12] guess, reach, floor and ceiling, s and l of both rounds, the index that alike items have
+    marks: Floats  # [12] guess, reach, floor and ceiling, s and l of both rounds, index of the items observed alike
 
     @classmethod
     def create(cls, n_items: int, rows: int = 0) -> "Bounds":
-        """Bounds that hold for no round yet; with `rows`, one more axis in front."""
+        """Bounds valid for no round yet; with `rows`, one more axis in front."""
         shape = (rows,) if rows else ()
         window, marks = np.zeros((*shape, 6), np.int64), np.zeros((*shape, 12))
         window[..., LAST] = -1
@@ -63,20 +63,20 @@ class Bounds(NamedTuple):
 
 @no_refcount
 def bounds_row(bounds, j):
-    """The j-th row of bounds that have one, borrowed."""
+    """The j-th row of bounds with rows, borrowed."""
     return borrowed(Bounds(bounds.ahead[j], bounds.sure[j], bounds.pool[j], bounds.window[j], bounds.marks[j]))
 
 
 @no_refcount
 def void(bounds):
-    """The bounds hold no longer: an item's index changed otherwise than by an update."""
+    """Invalidate the bounds, because an item's index changed otherwise than by an update."""
     bounds.window[FIRST] = 0
     bounds.window[LAST] = -1
 
 
 @no_refcount
 def forget(bounds):
-    """The bounds, which have rows, hold no longer."""
+    """Invalidate all rows of bounds."""
     for j in range(bounds.window.shape[0]):
         bounds.window[j, FIRST] = 0
         bounds.window[j, LAST] = -1
@@ -84,7 +84,7 @@ def forget(bounds):
 
 @no_refcount
 def time_parts(t, clock):
-    """The s and the l of a round by a clock of `kernels`; log t is at least log 2.
+    """s and l of a round by a clock of `kernels`; log t is at least log 2.
 
     KL-UCB's is log t + 3 log log t (Garivier and Cappe 2011).
     """
@@ -106,9 +106,9 @@ def look_ahead(table, k, marks):
 
 @no_refcount
 def keep(bounds, table, t, ranking, examined, guess):
-    """After an update at round t that changed the examined items: make the bounds right for the rounds to come.
+    """Make the bounds valid for the coming rounds, after an update at round t that changed the examined items.
 
-    `guess` is what the rank returned. About O(sqrt(d K)), and O(K) once every thousandth of t.
+    `guess` is what the ranking function returned. About O(sqrt(d K)), and O(K) once per thousandth of t.
     """
     ahead, sure, pool, window, marks = bounds
     marks[GUESS] = guess
@@ -141,7 +141,7 @@ def keep(bounds, table, t, ranking, examined, guess):
 
 @no_refcount
 def renew(bounds, table, first, d):
-    """Bound all items from round `first` on."""
+    """Recompute the bounds of all items from round `first` on."""
     ahead, window, marks = bounds.ahead, bounds.window, bounds.marks
     last = first + first // _WINDOW + _SHORTEST
     marks[S0], marks[L0] = time_parts(first, table.clock)
@@ -157,7 +157,7 @@ def renew(bounds, table, first, d):
 
 @no_refcount
 def count_sure(bounds):
-    """Count the items of the tie, block by block."""
+    """Count the items of the tie in each block."""
     bounds.window[SURE] = 0
     for j in range(bounds.sure.size):
         number = 0
@@ -169,7 +169,7 @@ def count_sure(bounds):
 
 @no_refcount
 def counts_tie(bounds):
-    """Whether the items of a tie are counted apart from the pool."""
+    """Whether the items of a tie are counted separately from the pool."""
     return bounds.marks[CEILING] < np.inf
 
 
@@ -181,7 +181,7 @@ def belongs(bound, marks):
 
 @no_refcount
 def drop_stale(ahead, pool, window, marks):
-    """Let the items leave the pool that no longer belong; until then they cost a little time, no more."""
+    """Remove the items that no longer belong from the pool; until then they cost only a little time."""
     n = 0
     for i in range(window[POOL]):
         k = np.uint64(pool[i])
@@ -192,7 +192,7 @@ def drop_stale(ahead, pool, window, marks):
 
 @no_refcount
 def insert(pool, window, k):
-    """Let item k into the pool, unless it is there, left behind; keeps the order."""
+    """Insert item k into the pool in order, unless it is already there as a stale item."""
     n = window[POOL]
     p = n
     while p > 0 and pool[p - 1] > k:
@@ -208,7 +208,7 @@ def insert(pool, window, k):
 
 @no_refcount
 def refill(bounds, table, d):
-    """Choose the pool anew: about sqrt(d K) items, or those that may beat the items of a large tie."""
+    """Rebuild the pool: about sqrt(d K) items, or those that may beat the items of a large tie."""
     ahead, pool, window, marks = bounds.ahead, bounds.pool, bounds.window, bounds.marks
     if marks[ALIKE] > 0.0:
         marks[ALIKE] = 0.0
@@ -233,7 +233,7 @@ def refill(bounds, table, d):
 
 @no_refcount
 def find_tie(bounds, table, wanted):
-    """Too many bounds reach the floor: count those apart that are alike, if most of them are."""
+    """If too many bounds reach the floor and most of them are alike, count those separately."""
     ahead, marks = bounds.ahead, bounds.marks
     k = 0
     for i in range(ahead.size):
@@ -257,7 +257,7 @@ def find_tie(bounds, table, wanted):
 
 @no_refcount
 def choose_floor(ahead, floor, wanted):
-    """A floor that about so many bounds reach, more if they tie; from the one before, which too few reach now."""
+    """A floor that about `wanted` bounds reach, more if they tie; starting from a floor that too few reach now."""
     high = -np.inf
     for k in range(ahead.size):
         high = ahead[k] if high < ahead[k] < np.inf else high
@@ -282,21 +282,21 @@ def choose_floor(ahead, floor, wanted):
     return floor
 
 
-LONGEST = 256  # longer lists gain nothing here
-GUESSED = 0  # place of a note in which learners keep the guess from `rank_by_bounds` for `keep`
+LONGEST = 256  # longer lists do not benefit
+GUESSED = 0  # index in the note of the guess that `rank_by_bounds` returns and `keep` needs
 
 
 @no_refcount
 def hold(bounds, t, least):
-    """Whether the bounds hold at round t and every item was seen `least` times."""
+    """Whether the bounds are valid at round t and every item was seen at least `least` times."""
     return bounds.window[FIRST] <= t <= bounds.window[LAST] and bounds.window[FEWEST] >= least
 
 
 @no_refcount
 def rank_by_bounds(bounds, table, t, least, allowed, ranking, note, rng):
-    """`rank_by_index` by way of the bounds where they hold: the same ranking and the same draws from `rng`.
+    """`rank_by_index` through the bounds if they are valid: the same ranking and the same draws from `rng`.
 
-    Returns the next guess, for `keep`. The front of `note` holds the uniforms meanwhile and is zero again afterwards.
+    Returns the next guess, for `keep`. Uses the front of `note` for the uniforms and zeroes it again.
     """
     d, guess = ranking.size, bounds.marks[GUESS]
     s, lt = time_parts(t, LOG_CLOCK)
@@ -324,13 +324,13 @@ def rank_by_bounds(bounds, table, t, least, allowed, ranking, note, rng):
 
 @no_refcount
 def room(d):
-    """How many candidates are kept at a time for a list of d."""
+    """Number of candidates held at a time for a list of d."""
     return max(ROOM, 3 * d, d + CHUNK + CHUNK // GROUP)
 
 
 @no_refcount
 def rank_tied(bounds, table, now, allowed, ranking, note, candidates):
-    """Rank where a list's worth ties: what beats the tie comes first, then the tie. 0 if that is not enough."""
+    """Rank if a list's worth of items ties: first what beats the tie, then the tie. Returns 0 if too few do."""
     pool, marks, size, d = bounds.pool, bounds.marks, bounds.window[POOL], ranking.size
     items, values, equals = candidates.items, candidates.values, candidates.equals
     if size > items.size or not all_true(allowed):
@@ -353,7 +353,7 @@ def rank_tied(bounds, table, now, allowed, ranking, note, candidates):
 
 @no_refcount
 def all_true(flags):
-    """Whether all flags are set; no early exit: a plain conjunction runs 64 at a time."""
+    """Whether all flags are set; without an early exit, so that the compiler vectorizes it, 64 at a time."""
     every = True
     for k in range(flags.size):
         every &= flags[k]
@@ -362,7 +362,7 @@ def all_true(flags):
 
 @no_refcount
 def fill_tied(bounds, candidates, n, n_equal, ranking, uniforms):
-    """The list from n candidates that beat the tie, and the tie."""
+    """Build the list from n candidates that beat the tie, followed by the tie."""
     spare = candidates.spare
     first = min(n, ranking.size)
     if n > 0:

@@ -1,8 +1,8 @@
-"""Ranks by the KL index through its tangents: few of the equations behind it are solved in a round.
+"""Rank by the KL index through its tangents, so that few of its equations are solved in a round.
 
 q(l), the largest q with `n kl(S/n, q) <= l`, is increasing and concave. With f(q) = n kl(S/n, q), q' = 1 / f' and
-q'' = -f'' / f'^3, and |q''| falls with l because f' f''' <= 2 f''^2. So from the tangent drawn at l0, q(l) is at most
-the tangent and at most `|q''(l0)| (l - l0)^2 / 2` below it. All tangents of an epoch are drawn at the same l0: items
+q'' = -f'' / f'^3, and |q''| falls with l because f' f''' <= 2 f''^2. So from the tangent at l0, q(l) is at most
+the tangent and at most `|q''(l0)| (l - l0)^2 / 2` below it. All tangents of an epoch are at the same l0: items
 with equal (n, S) have equal ones, and tie as their indices do.
 """
 
@@ -35,38 +35,38 @@ from .bounds import (
 )
 from .shortlist import SLACK, Candidates, Moment, at_least, gather, name, place
 
-_EPOCH = 20  # tangents are drawn anew once t has grown by a twentieth
+_EPOCH = 20  # tangents are recomputed once t has grown by a twentieth
 _MEMO = 64
-L0, END = range(2)  # places of `epoch`
+L0, END = range(2)  # indices in `epoch`
 
 
 class Tangents(NamedTuple):
-    """What the items' KL indices are made of: counts, and the tangent of each index in an epoch of rounds."""
+    """Counts of the items, and the tangent of each item's KL index in an epoch of rounds."""
 
     looks: Ints  # [K]
     clicks: Ints  # [K]
-    level: Floats  # [K] with `linear`: the tangent
-    root: Floats  # [K] how fast the index leaves it
+    level: Floats  # [K] with `linear`: the tangent line
+    root: Floats  # [K] how fast the index departs from it
     linear: Floats  # [K]
-    epoch: Floats  # [2] where the tangents were drawn, and until which round they serve
+    epoch: Floats  # [2] l0 of the tangents, and the last round for which they serve
     tie_noise: float  # as in `IndexTable`
 
     @classmethod
     def create(cls, n_items: int, tie_noise: float = 1.0) -> "Tangents":
-        """Nothing seen, no tangents drawn."""
+        """No counts, no tangents."""
         counts = np.zeros(n_items, np.int64), np.zeros(n_items, np.int64)
         return cls(*counts, np.zeros(n_items), np.zeros(n_items), np.zeros(n_items), np.zeros(2), tie_noise)
 
 
 @no_refcount
 def lines(kl):
-    """The tangents as a table of indices, which are the KL indices' upper bounds."""
+    """The tangents as a table of indices: upper bounds of the KL indices."""
     return IndexTable(kl.looks, kl.level, kl.root, kl.linear, np.inf, KL_CLOCK, kl.tie_noise)
 
 
 @no_refcount
 def draw_line(kl, k, l0, q):
-    """The tangent at l0, where the index is q, of item k; and half of |q''| there, as `root`."""
+    """Set the tangent of item k at l0, where its index is q, and half of |q''| there, as `root`."""
     n = kl.looks[k]
     mean = kl.clicks[k] / n
     slope = q * (1.0 - q) / (n * (q - mean)) if q - mean > 1e-15 else 0.0
@@ -92,7 +92,7 @@ def keep_kl(bounds, kl, t, ranking, examined, guess):
 
 @no_refcount
 def draw_again(kl, ranking, examined):
-    """The tangents of the examined items, whose counts have changed, as far as they were seen."""
+    """Recompute the tangents of the examined items, whose counts have changed, if they were seen."""
     for p in range(examined):
         k = ranking[p]
         if kl.looks[k] > 0:
@@ -102,13 +102,13 @@ def draw_again(kl, ranking, examined):
 
 @no_refcount
 def draw_all(scratch, kl):
-    """The tangents of all items that were seen, at the start of the epoch."""
+    """Compute the tangents of all items that were seen, at the start of the epoch."""
     n, l0 = 0, kl.epoch[L0]
     for k in range(kl.looks.size):
         scratch[n] = k
         n += kl.looks[k] > 0
     solve(scratch, kl.level, n, kl.looks, kl.clicks, l0)
-    for i in range(n - 1, -1, -1):  # the i-th index lies in level[i], and i is at most its item
+    for i in range(n - 1, -1, -1):  # the i-th index is in level[i], and its item is at least i
         draw_line(kl, scratch[i], l0, kl.level[i])
 
 
@@ -145,7 +145,7 @@ def rank_by_kl(bounds, kl, t, allowed, ranking, note, rng):
 
 @no_refcount
 def rank_tied_kl(bounds, kl, now, allowed, ranking, note, candidates):
-    """`rank_tied` for the KL index: by tangents if they tell what beats the tie, in which order; else by indices."""
+    """`rank_tied` for the KL index: by tangents if they decide what beats the tie and its order; else by indices."""
     pool, marks, size, d = bounds.pool, bounds.marks, bounds.window[POOL], ranking.size
     looks, clicks, items, values, equals = kl.looks, kl.clicks, candidates.items, candidates.values, candidates.equals
     tie = marks[LEVEL] + marks[LINEAR] * now.lt
@@ -183,9 +183,10 @@ def rank_tied_kl(bounds, kl, now, allowed, ranking, note, candidates):
 
 @no_refcount
 def clear(candidates, n, kl, w, ranking):
-    """Whether the tangents alone tell which candidates are the best, and in which order.
+    """Whether the tangents alone decide which candidates are the best, and in which order.
 
-    Each must lie surely above the next; equal tangents must belong to equal (n, S). `ranking` has their numbers.
+    Each must lie surely above the next; equal tangents must belong to equal (n, S). `ranking` holds candidates'
+    numbers.
     """
     items, values = candidates.items, candidates.values
     last = ranking[-1]
@@ -214,7 +215,7 @@ def alike(k, m, kl):
 
 @no_refcount
 def solve(items, values, n, looks, clicks, lt):
-    """The indices of n items that were seen; equal (n, S) are mostly solved once."""
+    """Compute the indices of n items that were seen; most equal (n, S) are solved once."""
     memo_n, memo_s, memo_q = stack_ints(_MEMO), stack_ints(_MEMO), stack_floats(_MEMO)
     for i in range(_MEMO):
         memo_n[i] = 0
@@ -228,7 +229,7 @@ def solve(items, values, n, looks, clicks, lt):
 
 @kernel
 def rank_all(kl, pool, reach, lt, allowed, ranking, uniforms):
-    """Rank by the index of every item in the pool, or of all if too few of them surely beat the others."""
+    """Rank by the index of every item in the pool, or of all if too few of the pool surely beat the others."""
     looks, clicks = kl.looks, kl.clicks
     index = np.full(looks.size, -np.inf)
     if pool.size > 0:

@@ -1,6 +1,6 @@
-"""The best of a few candidates, without a branch that a processor could mistake; and places drawn from many that tie.
+"""The best of a few candidates, in branch-free comparisons; and places drawn from many items that tie.
 
-Where many items tie, places are drawn from their counts in blocks instead of one by one."""
+If many items tie, places are drawn from their counts in blocks instead of one by one."""
 
 from typing import NamedTuple
 
@@ -11,17 +11,17 @@ from ....core.compiling.intrinsics import stack_floats
 from ....core.compiling.jit import no_refcount
 from ....core.kernels import deal_ties, largest, value_of
 
-ITEMS = 8  # a block, whose tied items are counted
+ITEMS = 8  # items in a block, whose tied items are counted
 GROUP = 8  # blocks counted together
-CHUNK = 64  # blocks looked at together
+CHUNK = 64  # blocks processed together
 
 
 @no_refcount
 def draw_tied(ahead, sure, n_sure, equals, ranking, first, uniforms, spare):
     """Fill the places from `first` on with items of the tie: those with an infinite bound, and the few `equals`.
 
-    Place p goes to the item at a drawn place of the tied ones in item order, as `arrange` does; the few exchanges of
-    its shuffle are remembered instead of made. Then one walk over the blocks finds the items.
+    Each place takes a drawn position among the tied ones in item order, as `arrange` does; the few exchanges of
+    its shuffle are recorded instead of made. Then one pass over the blocks finds the items.
     """
     d, n_equal = ranking.size - first, equals.size
     draw_places(n_sure + n_equal, ranking[first:], spare, uniforms[first:])
@@ -45,7 +45,7 @@ def draw_tied(ahead, sure, n_sure, equals, ranking, first, uniforms, spare):
 
 @no_refcount
 def count_chunk(sure, start, counts):
-    """How many items tie in each block of a chunk, in each eight blocks, and in all."""
+    """Count the tied items in each block of a chunk, in each eight blocks, and in total."""
     total, size = 0, min(CHUNK, sure.size - start)
     for g in range(CHUNK // GROUP):
         number = 0
@@ -59,7 +59,7 @@ def count_chunk(sure, start, counts):
 
 @no_refcount
 def locate(counts, place):
-    """The block of a chunk with the item at this place of those that tie, and its place there."""
+    """The block of a chunk that contains this position among the tied ones, and the position within it."""
     start = block = reached = before = 0
     for g in range(CHUNK // GROUP):
         reached += counts[CHUNK + g]
@@ -75,7 +75,7 @@ def locate(counts, place):
 
 @no_refcount
 def pick(ahead, j, left, equals):
-    """The tied item of block j that has `left` others before it there."""
+    """The tied item of block j with `left` others before it there."""
     item, here = j * ITEMS, 0
     for k in range(j * ITEMS, min((j + 1) * ITEMS, ahead.size)):
         tied = ahead[k] == np.inf
@@ -88,7 +88,7 @@ def pick(ahead, j, left, equals):
 
 @no_refcount
 def draw_places(total, places, rest, uniforms):
-    """The first entries of range(total) shuffled by Fisher and Yates with the uniforms given, in O(d^2)."""
+    """The first entries of range(total) under a Fisher-Yates shuffle with the given uniforms, in O(d^2)."""
     d = places.size
     for i in range(d):
         j = i + int(uniforms[i] * (total - i))
@@ -101,22 +101,22 @@ def draw_places(total, places, rest, uniforms):
         rest[d + i] = at_i
 
 
-MORE = 4  # candidates wanted beyond the list
-FEW = 64  # candidates that are compared each with each
+MORE = 4  # candidates beyond the length of the list
+FEW = 64  # up to so many candidates, compare all pairs
 ROOM = 512  # candidates at a time
-SLACK = 1e-9  # of an index that is known between bounds only
+SLACK = 1e-9  # margin for an index known only between bounds
 
 
 class Moment(NamedTuple):
-    """When indices are compared: s and l of the round, and how far an index may lie below its value."""
+    """The time at which indices are compared: s and l of the round, and how far an index may lie below its bound."""
 
     s: float
     lt: float
-    w: float  # in units of an item's `root`; 0: the value is the index
+    w: float  # in units of an item's `root`; 0: the bound is the index
 
 
 class Candidates(NamedTuple):
-    """Scratch for the items of which the best are wanted."""
+    """Scratch memory of a search for the best items."""
 
     items: Ints  # [room]
     values: Floats  # [room]
@@ -126,7 +126,7 @@ class Candidates(NamedTuple):
 
 @no_refcount
 def at_least(value, root, w):
-    """A lower bound of an index, of which `value` is an upper one: the same if w is 0."""
+    """A lower bound of an index, given its upper bound `value`; equal if w is 0."""
     return value - root * w - 2.0 * SLACK if w > 0.0 else value
 
 
@@ -143,7 +143,7 @@ def count_reaching(values, floor):
 def gather(pool, least, guess, table, now, allowed, d, candidates):
     """Collect from the pool every item that may be among the d best, in item order; returns how many, at least d.
 
-    An index lies between `at_least` and its value. 0 means that the pool does not tell, or that too many tie.
+    An index lies between `at_least` and its value. Returns 0 if the pool does not decide it, or too many tie.
     """
     for reach in (max(guess, least), least):
         n = collect(pool, table, now, allowed, d, reach, candidates)
@@ -159,13 +159,13 @@ def gather(pool, least, guess, table, now, allowed, d, candidates):
 
 @no_refcount
 def collect(pool, table, now, allowed, d, floor, candidates):
-    """Collect the allowed items of the pool whose value reaches the floor, which rises when there is no more room."""
+    """Collect the allowed items of the pool whose value reaches the floor; raises the floor if room runs out."""
     items, values, size = candidates.items, candidates.values, pool.size
     n = start = 0
     while True:
         stop = min(size, start + items.size - n)
         for i in range(start, stop):
-            k = np.uint64(pool[i])  # never negative: numba need not look
+            k = np.uint64(pool[i])  # never negative: saves numba a check
             v = value_of(table, k, now.s, now.lt)
             items[n] = pool[i]
             values[n] = v
@@ -181,7 +181,7 @@ def collect(pool, table, now, allowed, d, floor, candidates):
 
 @no_refcount
 def thin(items, values, n, d, root, w):
-    """Keep, of n candidates, those that may be among the d best; returns how many, and the floor they reach."""
+    """Keep, of n candidates, those that may be among the d best; returns how many, and the new floor."""
     best = stack_floats(d)
     for p in range(d):
         best[p] = -np.inf
@@ -204,7 +204,7 @@ def thin(items, values, n, d, root, w):
 
 @no_refcount
 def pad(values, n):
-    """Round n up to sixteens, which a processor compares without a rest, by values that are never larger."""
+    """Pad to a multiple of 16 with -infinity, so that vectorized comparisons need no remainder loop; the new size."""
     end = (n + 15) & ~15
     for i in range(n, end):
         values[i] = -np.inf
@@ -222,11 +222,11 @@ def count_larger(values, end, v):
 
 @no_refcount
 def order(values, n, spare):
-    """Write the n candidates into `spare`, best first, and from place FEW on their places.
+    """Write the n candidates into `spare`, best first, and from index FEW on their ranks.
 
-    Where values tie, the places behind the first hold -1.
+    If values tie, the ranks after the first one hold -1.
 
-    A place is the number of larger values: n^2 comparisons without a branch are quicker than a sort with many.
+    A rank is the number of larger values: n^2 comparisons without a branch are faster than a sort with many.
     """
     end = pad(values, n)
     for p in range(n):
@@ -249,14 +249,14 @@ def place(values, n, ranking, uniforms, spare):
 
 @no_refcount
 def name(items, ranking):
-    """From the candidates' numbers to items."""
+    """Convert the candidates' numbers to items."""
     for p in range(ranking.size):
         ranking[p] = items[ranking[p]]
 
 
 @no_refcount
 def place_few(values, n, ranking, uniforms, spare):
-    """The numbers of the best candidates, and a value that a few more than the list reach."""
+    """Write the numbers of the best candidates; returns a value that slightly more candidates than the list reach."""
     d = ranking.size
     tie, high, low = False, values[spare[0]], -np.inf
     for p in range(min(d + 1, n)):
@@ -272,7 +272,7 @@ def place_few(values, n, ranking, uniforms, spare):
 
 @no_refcount
 def place_ties(values, n, ranking, uniforms, spare):
-    """Fill the empty places behind each one with its equals, in item order, and shuffle these as `arrange` does."""
+    """Fill the empty places behind each item with its equals, in item order, and shuffle these as `arrange` does."""
     d, left_out = ranking.size, 0
     for p in range(d):
         ranking[p] = -1

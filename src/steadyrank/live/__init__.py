@@ -1,4 +1,4 @@
-"""A learner kept alive between requests: one fold of feedback, in your own process and behind the service."""
+"""Learners kept alive between requests: the same state machine in your own process and behind the service."""
 
 from .collection.alarms import Alarm, Surge
 from .collection.collection import Collection

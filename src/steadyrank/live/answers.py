@@ -1,7 +1,7 @@
-"""What an answer to a list means: which places were clicked, and how many were looked at. It is read here alone.
+"""What an answer to a list means: which places were clicked, and how many were looked at. The only parser of it.
 
-It is read in two steps, since the list is not always at hand when the answer comes: `given` refuses what has no form,
-`Given.to` what does not fit the list. Candidates that are no items are refused, left out or added.
+Parsing has two steps, because the list is not always available when the answer comes: `given` checks the form,
+`Given.to` checks it against the list. Candidates that are no items are refused, skipped or added.
 """
 
 from collections.abc import Sequence
@@ -19,19 +19,19 @@ LONGEST_ITEM = 500  # characters of a name
 
 
 def check_unknown(unknown: str) -> None:
-    """Refuse another word."""
+    """Refuse any other value of `unknown`."""
     if unknown not in WORDS:
         raise Refused(422, f"unknown must be one of {', '.join(WORDS)}, not {unknown!r:.80}")
 
 
 def check_candidates(candidates: Sequence[str] | None) -> None:
-    """Refuse a choice among nothing; None: among all items."""
+    """Refuse an empty list of candidates; None: all items."""
     if candidates is not None and not len(candidates):
         raise Refused(422, "candidates must name at least one item, or be left out")
 
 
 def fresh(candidates: Sequence[str], slots: dict[str, int]) -> list[str]:
-    """Those that are no items, each once, in order."""
+    """The candidates that are no items yet, without repetition, in order."""
     if isinstance(candidates, str):
         raise Refused(422, f"candidates must be several names, not the text {candidates!r}")
     others = [item for item in dict.fromkeys(candidates) if item not in slots]
@@ -42,7 +42,7 @@ def fresh(candidates: Sequence[str], slots: dict[str, int]) -> list[str]:
 
 
 def without(candidates: Sequence[str], left_out: Sequence[str]) -> list[str]:
-    """The others; refused if there are none."""
+    """The candidates not in `left_out`; refused if there are none."""
     gone = set(left_out)
     kept = [item for item in candidates if item not in gone]
     if not kept:
@@ -53,25 +53,25 @@ def without(candidates: Sequence[str], left_out: Sequence[str]) -> list[str]:
 
 
 def refuse_text(items: Any) -> None:
-    """Refuse a text in place of a list of names: its letters would be taken for items."""
+    """Refuse a string in place of a list of names: its letters would become items."""
     if isinstance(items, str):
         raise ValueError(f"a list is a sequence of names, not the text {items!r}")
 
 
 def check_item(item: Any) -> None:
-    """Refuse what cannot name an item."""
+    """Refuse what cannot be the name of an item."""
     if not isinstance(item, str) or not item or len(item) > LONGEST_ITEM:
         raise ValueError(f"an item is named by text of 1 to 500 characters, {not_text(item)}")
 
 
-LEFT_OUT: Any = object()  # nothing was said of which item was clicked; None: that there was none
+LEFT_OUT: Any = object()  # the argument `clicked` was not given; None means no click
 
 
 class Form(NamedTuple):
-    """How a refusal describes what an answer is made of."""
+    """How an error describes the parts of an answer."""
 
     parts: str
-    examined: str  # what is wrong with an `examined` that stands alone
+    examined: str  # error for an `examined` without clicks
 
 
 IN_PROCESS = Form(
@@ -85,7 +85,7 @@ OVER_HTTP = Form(
 
 
 class Answer(NamedTuple):
-    """A bit a place of a list, and how many places from the top it covers."""
+    """One bit per place of a list, and the number of places from the top that it covers."""
 
     clicks: Bools
     examined: int
@@ -98,7 +98,7 @@ class Answer(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What was said: the item clicked, or its position from 1, or a bit a place; None and None: no click."""
+    """An answer not yet checked against its list: item, position from 1, or bits; if all are None: no click."""
 
     item: str | None = None
     position: int | None = None
@@ -106,7 +106,7 @@ class Given(NamedTuple):
     examined: int | None = None
 
     def to(self, items: Sequence[str]) -> Answer:
-        """The answer to a list of these items, from the top; refused with 422 where it does not fit them."""
+        """The answer to a list of these items, from the top; refused with 422 if it does not fit."""
         if self.clicks is not None:
             return _bits(len(items), self.clicks, self.examined)
         if self.item is None and self.position is None:
@@ -134,7 +134,7 @@ def given(
     clicks: Sequence[bool | int] | None = None,
     examined: int | None = None,
 ) -> Given:
-    """What was said, if it was said in one way; refused with 422 otherwise."""
+    """Parse an answer given in exactly one way; refused with 422 otherwise."""
     if (clicked is not LEFT_OUT) + (position is not None) + (clicks is not None) != 1:
         raise Refused(422, form.parts)
     if clicks is None and examined is not None:
@@ -145,27 +145,27 @@ def given(
 def given_if_any(
     form: Form, items: Sequence[str], *, clicked: Any, position: Any, clicks: Any, examined: Any
 ) -> Answer | None:
-    """The answer to a list of these items; None if nothing was said."""
+    """The answer to a list of these items; None if no argument was given."""
     if clicked is LEFT_OUT and position is None and clicks is None and examined is None:
         return None
     return given(form, clicked=clicked, position=position, clicks=clicks, examined=examined).to(items)
 
 
 def check_id(shown: Any) -> None:
-    """Refuse what is no id of an impression that was given out in this process."""
+    """Refuse what cannot be an impression id of this process."""
     if isinstance(shown, bool) or not isinstance(shown, int):
         raise Refused(422, f"an impression's id is a whole number, not {shown!r}")
 
 
 def only_click(answer: Answer) -> int:
-    """The place of the one click that a value given with an answer is of, from 0; refused with 422 otherwise."""
+    """The place, from 0, of the only click of an answer that comes with a value; refused with 422 otherwise."""
     if len(answer.positions) != 1:
         raise Refused(422, f"a value goes with one click, not {len(answer.positions)}: report others by outcome")
     return answer.positions[0]
 
 
 def at(size: int, positions: Sequence[int], examined: int) -> Answer:
-    """Clicks at positions from 0 of a list that may have been longer: what is beyond its end is left out."""
+    """Clicks at positions, from 0, of a list that may have been longer: those beyond its end are dropped."""
     clicks: Bools = np.zeros(size, np.bool_)
     for position in positions:
         if position < size:
@@ -184,10 +184,10 @@ def _bits(size: int, clicks: Sequence[bool | int], examined: int | None) -> Answ
     try:
         clicks = list(clicks)
         wrong = len(clicks) > size or any(bit not in (0, 1) for bit in clicks)
-    except (TypeError, ValueError):  # no sequence, or one of arrays
+    except (TypeError, ValueError):  # not a sequence, or a sequence of arrays
         wrong = True
     if wrong:
-        some = clicks[: size + 1] if isinstance(clicks, list) else clicks  # not all of what may be a million
+        some = clicks[: size + 1] if isinstance(clicks, list) else clicks  # shorten what may have a million entries
         raise Refused(422, f"clicks must be at most {size} of 0 and 1, not {some!r:.80}")
     looked = len(clicks) if examined is None else _whole("examined", examined, 0, len(clicks))
     bits: Bools = np.zeros(size, np.bool_)

@@ -1,7 +1,7 @@
-"""How many bytes a board of some items takes, told before any of them is taken.
+"""Estimate the memory of a board before allocating any of it.
 
-Memory of a learner grows with the number of items, times segments, and by 8 bytes an item for each of its features.
-What exactly it takes is seen by making two small ones: what the second has more, each further item takes as well.
+A learner's memory grows with the number of items, times segments, and by 8 bytes an item for each feature.
+The exact amount is measured on two small boards: each further item costs as much as the difference.
 """
 
 from typing import NamedTuple
@@ -10,30 +10,30 @@ from .impression_buffer import ImpressionBuffer
 from .learner_state import LearnerState
 from .outcomes import CLICK_BYTES
 
-SMALL = 2_048  # items of a board that is not asked about
-_NAME = 150  # bytes of an item's name, and of what leads from there to its slot
-_KEY = 120  # bytes that lead from an impression's id to it
+SMALL = 2_048  # items of a board that is not checked
+_NAME = 150  # bytes of an item's name and its entry in the dictionary of slots
+_KEY = 120  # bytes of an impression's entry in the dictionary of ids
 _PROBED = 1_024, 2_048
 
 
 class BoardMemory(NamedTuple):
-    """What boards of a kind take: bytes whatever the number of items, bytes an item, and bytes an impression."""
+    """Memory of boards of a kind: fixed bytes, bytes per item, and bytes per impression."""
 
     fixed: float
     item: float
     impression: float
-    kind: str  # in words: what it is that takes so much
+    kind: str  # what needs the memory, in words
 
     def bytes_of(self, items: int, most_open: int) -> float:
-        """Bytes of a board with so many items, and impressions remembered."""
+        """Bytes of a board with so many items and remembered impressions."""
         return self.fixed + self.item * items + self.impression * most_open
 
     def most_items(self, most: float, most_open: int) -> int:
-        """How many items a board may have that takes so many bytes at most."""
+        """The largest number of items of a board with at most `most` bytes."""
         return max(0, int((most - self.fixed - self.impression * most_open) / self.item))
 
     def check(self, items: int, most_open: int, most: float, room: int = 0) -> None:
-        """Refuse a board that needs more than so many bytes. `room`: for how many items memory is taken."""
+        """Refuse a board that needs more than `most` bytes. `room`: number of items for which memory is allocated."""
         need = self.bytes_of(max(items, room), most_open)
         if need <= most:
             return
@@ -52,19 +52,19 @@ class BoardMemory(NamedTuple):
 
 
 def memory_of(state: LearnerState) -> BoardMemory:
-    """What boards take that are like one, with any number of items."""
+    """Memory of boards like this one, with any number of items."""
     small, large = (_like(state, n) for n in _PROBED)
     each = (_bytes_in(large) - _bytes_in(small)) / (_PROBED[1] - _PROBED[0])
     ring = ImpressionBuffer(small, True, True, 8)
     impression = sum(array.nbytes for array in ring.arrays().values()) / ring.places + _KEY
-    impression += CLICK_BYTES if small.aims_at_value else 0  # else few clicks are remembered for what came of them
+    impression += CLICK_BYTES if small.aims_at_value else 0  # otherwise few clicks are remembered for their outcomes
     segments, features = len(state.features.segments), state.features.size
     kind = f"{segments} segments x " if segments else f"{features} features x " if features else ""
     return BoardMemory(_bytes_in(small) - each * _PROBED[0], each + _NAME, impression, kind)
 
 
 def _like(state: LearnerState, n: int) -> LearnerState:
-    """One with the same settings and so many items of which nothing is known."""
+    """A state with the same settings and n unknown items."""
     learner = state.learner_class, state.settings, state.seed, state.new_share
     guards = [(post.guard_class, post.settings) for post in state.gate.posts]
     return LearnerState(map(str, range(n)), state.length, *learner, guards, state.gate.shadow, state.features)
@@ -75,7 +75,7 @@ def _bytes_in(state: LearnerState) -> int:
 
 
 def room_for(items: int, capacity: int) -> int:
-    """For how many items a board of this capacity takes memory when it has so many."""
+    """Number of items for which a board of this capacity allocates memory once it has so many."""
     while capacity < items:
         capacity *= 2
     return capacity

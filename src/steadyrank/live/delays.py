@@ -1,4 +1,4 @@
-"""What time makes of lists: when their answers are learnt from, and when it is too late for answers."""
+"""Timing of lists: when their answers are learnt from, and when they can no longer be answered."""
 
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -11,21 +11,21 @@ from .impression_buffer import ImpressionBuffer
 
 
 class DelayQueue:
-    """Which impressions are older than a delay, in seconds: a queue of at most some 1,000 moments."""
+    """Which impressions are older than a delay, in seconds: a queue of at most about 1,000 timestamps."""
 
     def __init__(self, delay: float) -> None:
         self.delay = delay
-        self.moments: deque[tuple[float, int]] = deque()  # at this time, this number was the latest
+        self.moments: deque[tuple[float, int]] = deque()  # time, and the latest number at that time
 
     def note(self, now: float, number: int) -> None:
-        """Impressions up to this number are there now."""
+        """Record that impressions up to this number exist now."""
         if len(self.moments) > 1 and now - self.moments[-2][0] < self.delay / 500:
             self.moments[-1] = (now, number)
         else:
             self.moments.append((now, number))
 
     def due(self, now: float) -> int:
-        """The latest number older than the delay that was not named before; 0 if there is none."""
+        """The latest number older than the delay that was not returned before; 0 if there is none."""
         number = 0
         while self.moments and now - self.moments[0][0] >= self.delay:
             number = self.moments.popleft()[1]
@@ -33,9 +33,9 @@ class DelayQueue:
 
 
 class Delays:
-    """The delays of who ranks inside a process: `settle` and `lifetime`, in seconds of `clock`.
+    """The delays of a ranker inside a process: `settle` and `lifetime`, in seconds of `clock`.
 
-    Without a lifetime nothing waits and nothing is over; without `settle`, it is as long as the lifetime.
+    Without a lifetime answers never wait and never expire; without `settle`, it equals the lifetime.
     """
 
     def __init__(self, lifetime: float | None, settle: float | None, clock: Callable[[], float]) -> None:
@@ -49,32 +49,32 @@ class Delays:
 
     @property
     def in_order(self) -> bool:
-        """Whether answers wait, to be learnt from in the order of their lists."""
+        """Whether answers wait, so that they are learnt in the order of their lists."""
         return bool(self.queues)
 
     def show(self, impressions: ImpressionBuffer, visit: Visit, ranking: Ints, note: Floats) -> int:
-        """A list is shown now; its number."""
+        """Record a list shown now; returns its number."""
         number = impressions.shown(visit, ranking, note)
         for queue in self.queues:
             queue.note(self.clock(), number)
         return number
 
     def pass_time(self, impressions: ImpressionBuffer) -> None:
-        """Expire and settle what is due: first what is over, answered or not, in order."""
+        """Expire and settle the impressions that are due: expired ones first, answered or not, in order."""
         if self.queues:
             now, (settled, over) = self.clock(), self.queues
             impressions.expire(over.due(now))
             impressions.settle(settled.due(now))
 
     def keep(self) -> dict[str, Any]:
-        """Everything but the clock, as JSON takes it: moments by how long ago they were."""
+        """The state as JSON, without the clock: timestamps become ages."""
         now = self.clock()
         moments = [[[now - then, number] for then, number in queue.moments] for queue in self.queues]
         return {"lifetime": self.lifetime, "settle": self.settle, "delays": moments}
 
     @classmethod
     def restore(cls, kept: Mapping[str, Any], clock: Callable[[], float]) -> "Delays":
-        """Those that `keep` came from, by another clock."""
+        """Restore what `keep` returned, with another clock."""
         delays, now = cls(kept["lifetime"], kept["settle"], clock), clock()
         for queue, moments in zip(delays.queues, kept["delays"], strict=True):
             queue.moments.extend((now - age, number) for age, number in moments)

@@ -1,6 +1,4 @@
-"""What is known of items and of who comes, by name: declared kinds, the numbers that a learner is told, and which
-learners can use them.
-"""
+"""Features of items and visits: their declarations, their encoding for learners, and which learners use them."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,17 +13,17 @@ from ..core.refusals import Refused
 from ..core.settings import closest
 from ..learners import ALL as LEARNERS
 
-MOST_FEATURES = 64  # numbers that a learner is told: what it does in a round grows with their square
+MOST_FEATURES = 64  # encoded numbers: a learner's time per round grows with their square
 MOST_CATEGORIES = 50
 _LONGEST = 100  # characters of a name or a category
-_LARGEST = 1e300  # of a number: twice the width of a range must be finite
+_LARGEST = 1e300  # largest bound: twice the width of a range must be finite
 _NO_NUMBERS: Floats = np.zeros(0)
-Values: TypeAlias = Mapping[str, Any]  # a number, a category, or None where nothing is known
+Values: TypeAlias = Mapping[str, Any]  # a number, a category, or None if unknown
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A feature: a number from `low` to `high`, or one of some `categories`."""
+    """A feature: a number from `low` to `high`, or one of `categories`."""
 
     name: str
     low: float = 0.0
@@ -34,25 +32,25 @@ class Kind:
 
     @property
     def labels(self) -> list[str]:
-        """What each of its numbers stands for."""
+        """Labels of its encoded numbers."""
         return [f"{self.name}={each}" for each in self.categories] or [self.name]
 
     def takes(self, value: Any) -> bool:
-        """Whether it may have this value; None: it is not known."""
+        """Whether the feature may have this value; None: unknown."""
         if value is None or self.categories:
             return value is None or value in self.categories
         number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
         return number and bool(self.low <= value <= self.high)  # NaN is in no range
 
     def refusal(self, value: Any) -> Refused:
-        """What is wrong with a value that it does not take."""
+        """The error for a value that it does not accept."""
         may = f"one of {', '.join(self.categories)}"
         if not self.categories:
             may = f"a number from {self.low:g} to {self.high:g}"
         return Refused(422, f"feature {self.name!r} is {may}, not {value!r:.80}")
 
     def write(self, value: Any, out: Floats) -> None:
-        """The numbers of a value: from -1 to 1 of a number, a 1 for a category; zeros where nothing is known."""
+        """Encode a value: a number scaled to -1 to 1, a 1 for a category; zeros if it is unknown."""
         if value is None:
             return
         if self.categories:
@@ -62,7 +60,7 @@ class Kind:
 
 
 def kind_of(name: Any, declared: Any) -> Kind:
-    """A declared feature: `[low, high]`, or the categories."""
+    """Parse a declared feature: `[low, high]`, or the categories."""
     if not isinstance(name, str) or not 0 < len(name) <= _LONGEST:
         raise ValueError(f"a feature is named by text of 1 to {_LONGEST} characters, not {name!r:.120}")
     values = list(declared) if isinstance(declared, Sequence) and not isinstance(declared, str) else []
@@ -80,11 +78,11 @@ def kind_of(name: Any, declared: Any) -> Kind:
 
 
 class FeatureSpace:
-    """Features of items and of visits, and how they become the numbers of a learner, F of them.
+    """Features of items and of visits, and their encoding as the F numbers of a learner.
 
-    Each number of an item counts by itself, and together with each number of a visit: so visitors may differ in what
-    they want of an item. `items` and `visits` name features; each is declared as `[low, high]` or by its categories.
-    Numbers are in the order of the names, however they are declared.
+    Each number of an item counts by itself, and multiplied by each number of a visit, so that visitors may differ in
+    what they want. `items` and `visits` map names to features; each is declared as `[low, high]` or by its
+    categories. Numbers are sorted by name, whatever the order of declaration.
     """
 
     def __init__(self, items: Mapping[str, Any], visits: Mapping[str, Any] | None = None) -> None:
@@ -95,14 +93,14 @@ class FeatureSpace:
         own, theirs = (sum(len(kind.labels) for kind in kinds) for kinds in (self.items, self.visits))
         self._own, self._theirs = own, 1 + theirs
         alone = own == 0 and [kind.name for kind in self.visits] == [SEGMENT_NAME]
-        self.segments = self.visits[0].categories if alone else ()  # lists a segment, and no other features
+        self.segments = self.visits[0].categories if alone else ()  # lists per segment, and no other features
         if own == 0 and theirs and not self.segments:
             raise ValueError(
                 "features of visits need features of items, which they are joined with; "
                 f"{SEGMENT_NAME!r} may stand alone, by its categories"
             )
         self.size = own * (1 + theirs)
-        self.visit_size = 1 if self.segments else self.size  # numbers that a learner is told of a visit
+        self.visit_size = 1 if self.segments else self.size  # encoded numbers of a visit
         if self.size > MOST_FEATURES:
             raise ValueError(
                 f"{own} numbers of an item, alone and with {theirs} of a visit, are {self.size} features; "
@@ -110,7 +108,7 @@ class FeatureSpace:
             )
 
     def declared(self) -> dict[str, dict[str, Any]]:
-        """What makes the same once more, as JSON has it."""
+        """The declarations as JSON, from which an equal `FeatureSpace` can be made."""
 
         def declarations(kinds: list[Kind]) -> dict[str, Any]:
             return {kind.name: list(kind.categories) or [kind.low, kind.high] for kind in kinds}
@@ -119,24 +117,24 @@ class FeatureSpace:
 
     @property
     def labels(self) -> list[str]:
-        """What each of the F numbers stands for."""
+        """Labels of the F numbers."""
         own = [label for kind in self.items for label in kind.labels]
         theirs = [label for kind in self.visits for label in kind.labels]
         return [*own, *(f"{one} for {who}" for who in theirs for one in own)]
 
     def strongest(self, effects: Sequence[float]) -> list[tuple[str, float]]:
-        """What each number stands for and its effect (`View.effects`), the strongest first."""
+        """Label and effect (`View.effects`) of each number, strongest first."""
         return sorted(zip(self.labels, effects, strict=True), key=lambda pair: -abs(pair[1]))
 
     def of_item(self, values: Values | None) -> Floats:
-        """What a learner is told of an item."""
+        """Encode the features of an item."""
         if not self.size and values is None:
             return _NO_NUMBERS
         self.check_item(values)
         return np.tile(_numbers(self.items, values), self._theirs)
 
     def of_visit(self, values: Values | None) -> Floats:
-        """What a learner is told of a visit: the number of its segment, 0 for none, where there are segments."""
+        """Encode the features of a visit; with segments, the number of its segment, 0 for none."""
         if not self.visit_size and values is None:
             return _NO_NUMBERS
         self.check_visit(values)
@@ -146,19 +144,19 @@ class FeatureSpace:
         return np.repeat(np.concatenate([np.ones(1), numbers]), self._own)
 
     def check_item(self, values: Values | None) -> None:
-        """Refuse what was not declared of items."""
+        """Refuse undeclared features of items."""
         _check("an item", self.items, values)
 
     def check_visit(self, values: Values | None) -> None:
-        """Refuse what was not declared of visits."""
+        """Refuse undeclared features of visits."""
         _check("a visit", self.visits, values)
 
     def fitting_item(self, values: Values) -> Values:
-        """Of values of the past, those that may be known of an item now."""
+        """The part of an item's past features that is still declared."""
         return _fitting(self.items, values)
 
     def of_visit_then(self, values: Values) -> Floats:
-        """What a learner is told of a visit of the past: what is not declared any more is not known."""
+        """Encode the features of a past visit; those no longer declared are unknown."""
         if self.visit_size == 0:
             return _NO_NUMBERS
         return self.of_visit(_fitting(self.visits, values))
@@ -193,12 +191,12 @@ def _numbers(kinds: list[Kind], values: Values | None) -> Floats:
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
-SEGMENT_NAME = "segment"  # the feature of visits that lists may be kept apart by
+SEGMENT_NAME = "segment"  # name of the feature of visits by which lists may be separated
 NO_FEATURES = FeatureSpace({})
 
 
 def by_segment(names: Sequence[str], others: FeatureSpace = NO_FEATURES) -> FeatureSpace:
-    """Visits of which a segment is known, one of these, and nothing else."""
+    """A space with one feature of visits: a segment, one of `names`."""
     if others.visit_size:
         raise ValueError("declare segments or features, not both")
     if isinstance(names, str):
@@ -212,9 +210,9 @@ def by_segment(names: Sequence[str], others: FeatureSpace = NO_FEATURES) -> Feat
 
 
 def features_from(frame: Any, item: str, columns: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Features of items from a polars or pandas frame: a row an item, `item` the column of their names.
+    """Features of items from a polars or pandas frame: one row per item, `item` the column of names.
 
-    Empty cells and NaN are values that are not known.
+    Empty cells and NaN are unknown values.
     """
     wanted = list(columns)
     have = [str(name) for name in frame.columns]
@@ -236,7 +234,7 @@ def _value_or_none(value: Any) -> Any:
 
 
 def check_suited(learner: type, settings: Mapping[str, Any], features: FeatureSpace) -> None:
-    """Refuse a learner that cannot do what is asked of it, with those that can."""
+    """Refuse a learner that lacks a requested capability, naming the learners that have it."""
     name = learner.__name__
     if not _live(learner):
         raise ValueError(f"{name} is not live: it cannot rank items that come and go; these can: {_those(_live)}")

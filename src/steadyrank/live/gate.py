@@ -1,6 +1,6 @@
-"""Whose feedback reaches a learner that is kept alive: guards of visits, and guards of clients and kinds of cohorts.
+"""Whose feedback reaches a live learner: guards of visits, of clients and of kinds of cohorts.
 
-Guards that can grow begin with the first answer of a sender, and with little room.
+Guards that can grow are created at the first answer of a sender, with little room.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,20 +19,20 @@ from ..core.views import GuardView
 from ..guards import ALL as GUARDS
 from .widening import restored, widen
 
-OneGuard: TypeAlias = str | type | tuple[str | type, Mapping[str, Any]]  # by name or class, with settings or without
+OneGuard: TypeAlias = str | type | tuple[str | type, Mapping[str, Any]]  # by name or class, with or without settings
 Guarding: TypeAlias = Sequence[tuple[str | type, dict[str, Any]]]  # the guards of a learner, each with its settings
 
-CLIENT = ""  # the kind of sender that a client is; cohorts are of the kind that their key names
+CLIENT = ""  # kind of sender of clients; a cohort's kind is the name of its key
 NO_GUARD: Guarding = (("Anyone", {}),)
-OWN_RECORD = 10  # remembered visits from which on a client is refused for these alone, and not for its cohorts
-COHORTS_SPARE = 4  # one in so many visits of others is not refused for cohorts: they lower weight, never to nothing
-_FIRST_ROOM = 64  # visits that a guard which can grow has room for at first
-_COHORT_KEY = 0xC0407  # of the draws that decide which
+OWN_RECORD = 10  # with so many remembered visits, a client is judged by these alone, not by its cohorts
+COHORTS_SPARE = 4  # one in so many visits of other clients is not refused for cohorts: each keeps some weight
+_FIRST_ROOM = 64  # initial room of a guard that can grow, in visits
+_COHORT_KEY = 0xC0407  # key of the draws that decide which
 _LOW = 0xFFFFFFFF
 
 
 def guarding(guard: str | type | Sequence[OneGuard], settings: Mapping[str, Any] | None) -> Guarding:
-    """One guard with its `settings`, or several, each a name or a class, or a pair of that and its own settings."""
+    """One guard with its `settings`, or several: each a name or a class, or a pair of that and its own settings."""
     if isinstance(guard, str | type):
         return [(guard, dict(settings or {}))]
     if settings:
@@ -48,32 +48,32 @@ def guarding(guard: str | type | Sequence[OneGuard], settings: Mapping[str, Any]
 
 
 class Judged(NamedTuple):
-    """What one guard made of the visits of one kind of sender."""
+    """One guard's view of the visits of one kind of sender."""
 
     guard: str
-    kind: str  # CLIENT, or the key of a cohort
+    kind: str  # CLIENT, or a kind of cohort
     view: GuardView
 
 
 class Post:
-    """One guard of several: one record of it for all visits, or one for each kind of sender if it can grow."""
+    """One of the guards: a single record for all visits, or one per kind of sender if the guard can grow."""
 
     def __init__(self, guard_class: type, settings: dict[str, Any], place: int, length: int, seed: int) -> None:
         self.guard_class, self.settings = guard_class, settings
         self.grows = callable(getattr(guard_class, "grown", None))
         self.guards: dict[str, Any] = {}  # by kind of sender
         self.retracts = False
-        self._prefix = str(place or "")  # of the names of arrays; the first one's are as when there was one alone
+        self._prefix = str(place or "")  # prefix of array names; empty for the first guard
         self._length, self._seed = length, seed
-        self._sizes = (1, 1)  # items that there is room for, and that constants are made for
+        self._sizes = (1, 1)  # numbers of items: allocated, and used for constants
 
     @property
     def name(self) -> str:
-        """What the guard is called."""
+        """The guard's class name."""
         return self.guard_class.__name__
 
     def begin(self, learner: Any, back: TakenBack, capacity: int, sized: int) -> None:
-        """Have room for so many items; what is wrong with the settings is refused, and machine code looked up."""
+        """Set the number of items, check the settings, and look up compiled functions."""
         self._sizes = capacity, sized
         guard = self.make(1) if self.grows else self._made()
         if not self.grows:
@@ -86,7 +86,7 @@ class Post:
             self.forget = call_forget.bind(learner, Visit(1), back.ranking, back.note, back.clicks, 1)
 
     def make(self, n_items: int) -> Any:
-        """A guard that knows nobody; one that grows has room for its first visits."""
+        """A guard without memory; one that grows has room for its first visits."""
         horizon = _FIRST_ROOM if self.grows else 0
         return make(
             self.guard_class, Problem(n_items, self._length, horizon, seed=self._seed), settings=self.settings
@@ -96,11 +96,11 @@ class Post:
         capacity, sized = self._sizes
         if capacity == sized:
             return self.make(sized)
-        blank = self.make(capacity)  # for many items, with the constants of one for fewer
+        blank = self.make(capacity)  # sized for many items, with the constants of a guard for fewer
         return widen(blank, blank, self.make(sized))
 
     def widen(self, capacity: int, sized: int) -> None:
-        """Have room for more items."""
+        """Make room for more items."""
         self._sizes = capacity, sized
         for kind, guard in self.guards.items():
             self.guards[kind] = widen(guard, self.make(capacity), self.make(sized))
@@ -108,8 +108,9 @@ class Post:
     def judges(
         self, visit: Visit, cohorts: Sequence[tuple[str, int]], silent: bool
     ) -> Iterator[tuple[str, Visit, bool]]:
-        """The kinds of senders whose guards are to be asked about a visit, the visit as each is told of it, and
-        whether the guard's decision counts. One that does not count is evidence all the same.
+        """Yield, for each guard to ask about a visit: kind of sender, visit as it sees it, whether it decides.
+
+        A visit is evidence for guards that do not decide, too.
         """
         if not self.grows:
             yield CLIENT, visit, True
@@ -125,8 +126,8 @@ class Post:
     def _cohorts_count(self, visit: Visit) -> bool:
         """Whether a visit may be refused for its cohorts: not if its client has a record of its own, nor one in four.
 
-        Senders choose much of what makes a cohort, and bots can choose that of honest clients. Who has come often
-        enough is judged by what it did; of all others some are always heard.
+        Senders choose much of what makes a cohort, and bots can choose that of honest clients. Clients with enough
+        visits are judged by their own; of all others some visits are always admitted.
         """
         own: Any = self.guards.get(CLIENT)
         if visit.client >= 0 and offers(own, "visits_of") and own.visits_of(visit.client) >= OWN_RECORD:
@@ -135,7 +136,7 @@ class Post:
         return bool(drawn % COHORTS_SPARE)
 
     def _has_room(self, kind: str, number: int, silent: bool) -> bool:
-        """Whether there is a guard of this kind of sender, by now, with room for one visit more."""
+        """Whether this kind of sender has a guard with room for one more visit; creates or enlarges it if needed."""
         guard = self.guards.get(kind)
         if number < 0 or (guard is None and silent):
             return False
@@ -145,13 +146,13 @@ class Post:
         return True
 
     def disown(self, kind: str, t: int, ranking: Ints, clicks: Bools) -> None:
-        """The learner does not know this visit, whatever the guard of this kind of sender said of it."""
+        """Mark this visit as unknown to the learner in the guard of this kind of sender."""
         guard = self.guards[kind]
         if offers(guard, "disown"):
             guard.disown(t, ranking, clicks)
 
     def arrays(self) -> dict[str, Any]:
-        """The memory of all records by name: the same objects, not copies."""
+        """The memory of all records by name, not copied."""
         return {
             f"{self._named(kind)}{name}": array
             for kind, guard in self.guards.items()
@@ -159,7 +160,7 @@ class Post:
         }
 
     def restore(self, kinds: Sequence[str], arrays: Mapping[str, Any], capacity: int, sized: int) -> None:
-        """Take over the memory of another one with the same settings and place."""
+        """Take over the memory of a guard with the same settings and position."""
         self._sizes = capacity, sized
         self.guards = {kind: restored(self._made(), arrays, self._named(kind), self.grows) for kind in kinds}
 
@@ -170,10 +171,10 @@ class Post:
 class Gate:
     """Guards in front of a learner. A visit is admitted if all of them admit it.
 
-    First those are asked that are asked once a visit, then those that can grow, of which each kind of sender has its
-    own; among these, in the order in which they are given. A visit that one guard refuses is not shown to those that
-    come after it, so it is no evidence to them, and is disowned by those before it. What one takes back, the learner
-    forgets once, whoever else would take it back later. `shadow`: the guards judge, and all are admitted.
+    Guards that judge single visits are asked first, then those that can grow, which have a record per kind of sender;
+    within each group in the given order. A visit that one guard refuses is not shown to later guards,
+    so it is no evidence to them, and earlier ones disown it. What one retracts, the learner
+    forgets once, even if another retracts it later. `shadow`: the guards judge, but all visits are admitted.
     """
 
     def __init__(self, guards: Guarding, shadow: bool, length: int, seed: int) -> None:
@@ -186,16 +187,16 @@ class Gate:
             raise ValueError(f"Anyone hears everybody: it cannot stand beside other guards, as in {', '.join(names)}")
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"guards must differ from one another, but {twice[0]} is among them twice")
-        # guards that are asked once a visit before those that have a memory of each sender
+        # guards of single visits before those with a memory of each sender
         in_order = sorted(chosen, key=lambda pair: callable(getattr(pair[0], "grown", None)))
         self.posts = [Post(*pair, place, length, seed) for place, pair in enumerate(in_order)]
-        self.open = chosen[0][0] is GUARDS["Anyone"]  # nobody is kept out, and nobody judged
+        self.open = chosen[0][0] is GUARDS["Anyone"]  # nobody is refused or judged
         self._back = TakenBack.create(length)
-        self.forgetting: Callable[[int, Sequence[int]], None] | None = None  # told of clicks before they are
-        self.on_taken_back: Callable[[Ints, Bools], None] | None = None  # told of the clicks that are taken back
+        self.forgetting: Callable[[int, Sequence[int]], None] | None = None  # called with clicks before they are
+        self.on_taken_back: Callable[[Ints, Bools], None] | None = None  # called with clicks that were retracted
 
     def begin(self, learner: Any, capacity: int, sized: int) -> None:
-        """Have room for so many items; what is wrong with the settings is refused, and machine code looked up."""
+        """Set the number of items, check the settings, and look up compiled functions."""
         for post in self.posts:
             if self.open:
                 post.make(1)
@@ -203,7 +204,7 @@ class Gate:
                 post.begin(learner, self._back, capacity, sized)
 
     def widen(self, capacity: int, sized: int) -> None:
-        """Have room for more items."""
+        """Make room for more items."""
         for post in self.posts:
             post.widen(capacity, sized)
 
@@ -217,7 +218,7 @@ class Gate:
         clicks: Bools,
         examined: int,
     ) -> bool:
-        """Whether the learner is to hear of a visit. `cohorts`: kinds and numbers of those that its client is in."""
+        """Whether the learner may learn from a visit. `cohorts`: kinds and numbers of those of its client."""
         silent, refused = note[KIND] == SILENCE, False
         admitting: list[tuple[Post, str]] = []
         for post in self.posts:
@@ -227,7 +228,7 @@ class Gate:
                 if admitted and counts:
                     admitting.append((post, kind))
                 elif admitted and not silent:
-                    post.disown(kind, visit.t, ranking, clicks)  # so that it is not taken back for its cohort either
+                    post.disown(kind, visit.t, ranking, clicks)  # so that it is not retracted for its cohort either
                 if post.retracts:
                     self._take_back(learner, post, kind)
             if refused:
@@ -238,7 +239,7 @@ class Gate:
         return self.shadow or not refused
 
     def _take_back(self, learner: Any, post: Post, kind: str) -> None:
-        """Let the learner forget what a guard takes back: `rounds.take_back`, one call at a time."""
+        """Make the learner forget what a guard retracts: `rounds.take_back`, one call at a time."""
         ranking, clicks, note, features = self._back
         while True:
             t, client, size, examined = post.retract(post.guards[kind], ranking, note, clicks)
@@ -256,33 +257,33 @@ class Gate:
                         other.disown(its_kind, t, ranking[:size], clicks[:size])
 
     def outcome(self, item: int, shown: int, t: int, before: float, after: float) -> None:
-        """Tell the guards what came of a click, whether the learner knows of it or not."""
+        """Tell the guards about an outcome of a click, whether or not the learner knows of it."""
         for post in self.posts if before != after else ():
             for guard in post.guards.values():
                 if offers(guard, "outcome"):
-                    call_outcome(guard, item, shown, t, before, after)  # compiled with the first one of all
+                    call_outcome(guard, item, shown, t, before, after)  # compiled at the first one
 
     def leave(self, kinds: Sequence[str]) -> None:
-        """Cohorts of these kinds are judged no longer, and what was known of them is forgotten."""
+        """Stop judging cohorts of these kinds, and drop their records."""
         for post in self.posts:
             for kind in kinds:
                 post.guards.pop(kind, None)
 
     def views(self) -> list[Judged]:
-        """What each guard that there is made of the visits, if it says so."""
+        """The view of each existing guard record that has one."""
         views = ((post.name, kind, view_of(guard)) for post in self.posts for kind, guard in post.guards.items())
         return [Judged(name, kind, view) for name, kind, view in views if view is not None]
 
     def client_views(self) -> dict[str, GuardView]:
-        """What each guard made of clients' visits, none so far perhaps, by its name, if it says so."""
+        """Each guard's view of clients' visits by the guard's name, if it has one; empty if it has seen none."""
         views = {post.name: view_of(post.guards.get(CLIENT) or post.make(1)) for post in self.posts}
         return {name: view for name, view in views.items() if view is not None}
 
     def arrays(self) -> dict[str, Any]:
-        """The memory of all guards by name: the same objects, not copies."""
+        """The memory of all guards by name, not copied."""
         return {name: array for post in self.posts for name, array in post.arrays().items()}
 
     def restore(self, kinds: Sequence[Sequence[str]], arrays: Mapping[str, Any], capacity: int, sized: int) -> None:
-        """Take over the memory of another one with the same settings. `kinds`: of senders, of each guard."""
+        """Take over the memory of a gate with the same settings. `kinds`: of senders, for each guard."""
         for post, own in zip(self.posts, kinds, strict=True):
             post.restore(own, arrays, capacity, sized)

@@ -1,4 +1,4 @@
-"""From impressions and answers to what a learner is told, and in which order."""
+"""Turn impressions and answers into calls of a learner, in the right order."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
@@ -19,7 +19,7 @@ Learn: TypeAlias = Callable[[Visit, Ints, Floats, Bools, int, float, Sequence[tu
 
 
 class Learning(Protocol):
-    """What answers are handed to: items by name, and what was learnt of them."""
+    """What a buffer needs of a learner state: items by name, and methods that learn."""
 
     length: int
     features: FeatureSpace
@@ -30,58 +30,58 @@ class Learning(Protocol):
 
     @property
     def learn(self) -> Learn:
-        """Learns from one list's feedback, if it is let in; returns whether it was."""
+        """Learn from one list's feedback, if guards admit it; returns whether they did."""
 
     def add(self, item: str) -> None:
-        """An item that was not known."""
+        """Add an item that is not known yet."""
 
     def add_outcome(self, t: int, slot: int, number: int, amount: float, clicked: bool) -> Told:
-        """Something came of a click: what became of that."""
+        """Add an outcome of a click; returns how it was handled."""
 
 
-# an impression's state; waiting: answered, not yet learnt from; withheld: open, but an answer to it was refused
+# an impression's state; waiting: answered, not learnt yet; withheld: open, but an answer to it was refused
 EMPTY, OPEN, WAITING, DONE, LOST, WITHHELD = range(6)
 UNANSWERED = (OPEN, WITHHELD)
-MOST_KINDS = 8  # of cohorts on a board
-_FIRST_PLACES = 10_000  # positions of lists
-_TOGETHER = 8  # lists whose time is over are gone through together where there are so many
+MOST_KINDS = 8  # kinds of cohorts on a board
+_FIRST_PLACES = 10_000  # initial size of the ring, in impressions
+_TOGETHER = 8  # from so many on, expired lists are processed together
 _NO_COHORTS: Mapping[str, int] = {}
 NO_OUTCOMES = "no outcomes are taken here: a collection takes them with outcomes=True"
-_UNKNOWN: Floats = np.zeros(0)  # nothing is known of a visit
+_UNKNOWN: Floats = np.zeros(0)  # a visit without features
 
 
 class ImpressionBuffer:
-    """The latest impressions of a board. Every method is an event; their order decides everything, no clock does.
+    """The latest impressions of a board. Every method is an event; only their order matters, not the clock.
 
-    Impressions are numbered from 1 in the order in which they come. `in_order`: answers wait until their impression
-    is settled, and enter the learner in that order. Where clicks come at once and non-clicks only when an
-    impression's time is over, any other order looks like an attack. `count_unanswered`: an impression that expires
-    without an answer was looked at in full, and nothing was clicked, as far as answers vouch for it. `most`:
-    impressions remembered, so that a late answer can be learnt from and a repeated one is not learnt twice; the
-    oldest go first. Memory is a ring of arrays that grows up to `most` places and then stays.
+    Impressions are numbered from 1 in order of arrival. `in_order`: answers wait until their impression
+    is settled, and are learnt in that order. If clicks come at once and non-clicks only when an
+    impression expires, any other order looks like an attack. `count_unanswered`: an impression that expires
+    without an answer counts as looked at in full without a click, as far as answers vouch for it. `most`:
+    impressions remembered, so that late answers can be learnt and repeated ones are not learnt twice; the
+    oldest are dropped first. Memory is a ring of arrays that grows up to `most` entries and then stays.
     """
 
     def __init__(self, learner_state: Learning, in_order: bool, count_unanswered: bool, most: int) -> None:
         self.learner_state = learner_state
-        self.learn: Learn = learner_state.learn  # who is told of feedback, and whether it was let in
+        self.learn: Learn = learner_state.learn  # learns feedback, and returns whether guards admitted it
         self.in_order = flag("in_order", in_order)
         self.count_unanswered = flag("count_unanswered", count_unanswered)
         self.most = whole("most", most, 1)
-        self.rounds = 0  # the largest round of the learner so far, past clicks included
+        self.rounds = 0  # the learner's latest round, past clicks included
         self.last = 0  # number of the latest impression
         self.settled = 0  # answers to impressions up to this number are late
-        self.over = 0  # up to this number the time is over
-        self.forgotten = 0  # up to this number nothing is remembered; it never goes back
+        self.over = 0  # impressions up to this number have expired
+        self.forgotten = 0  # impressions up to this number are dropped; never decreases
         self.expired = 0  # impressions without an answer, or with one that covers no place
         self.silence = Silence()
-        self.kinds: list[str] = []  # of cohorts, in the order in which they came
-        self.declared: Sequence[str] | None = None  # kinds that are taken; None: the first MOST_KINDS
-        self.numbers: dict[int, int] = {}  # by key, where impressions have one
+        self.kinds: list[str] = []  # of cohorts, in order of first appearance
+        self.declared: Sequence[str] | None = None  # kinds accepted; None: the first MOST_KINDS
+        self.numbers: dict[int, int] = {}  # impressions by key, if they have one
         self.remember(self.most)
         self._places(min(self.most, max(_FIRST_PLACES // learner_state.length, 8)))
 
     def remember(self, most: int) -> None:
-        """Remember so many impressions, and as many clicks for what comes of them, from now on."""
+        """Set how many impressions, and clicks awaiting outcomes, are remembered from now on."""
         self.most = most
         if self.learner_state.outcomes is not None:
             self.learner_state.outcomes.most = most
@@ -102,17 +102,17 @@ class ImpressionBuffer:
         self.features: Floats = np.zeros((n, self.learner_state.features.visit_size))
 
     def arrays(self) -> dict[str, Any]:
-        """The ring's arrays by name: the same objects, not copies."""
+        """The ring's arrays by name, not copied."""
         names = ["key", "round", "client", "cohorts", "size", "state", "examined", "ranking", "clicks", "note"]
         names += ["features"] if self.learner_state.features.visit_size else []
         return {f"impressions.{name}": getattr(self, name) for name in names}
 
     def counters(self) -> dict[str, int]:
-        """What is kept beside the arrays."""
+        """The state besides the arrays."""
         return {name: getattr(self, name) for name in ("rounds", "last", "settled", "over", "forgotten", "expired")}
 
     def restore(self, counters: dict[str, int], kinds: Sequence[str], arrays: dict[str, Any]) -> None:
-        """Take over what `counters`, `kinds` and `arrays` of another buffer gave; one of the past has no kinds."""
+        """Take over the `counters`, `kinds` and `arrays` of another buffer; older ones may lack kinds."""
         for name in self.counters():
             setattr(self, name, counters[name])
         self.kinds = list(kinds)
@@ -135,9 +135,9 @@ class ImpressionBuffer:
     def shown(
         self, visit: Visit, ranking: Ints, note: Floats, key: int = 0, cohorts: Mapping[str, int] = _NO_COHORTS
     ) -> int:
-        """A list was shown to a visitor; its number. A key that is known already changes nothing.
+        """Record that a list was shown to a visitor; returns its number. A known key changes nothing.
 
-        `cohorts`: the number of the one that its client is in, by kind; after MOST_KINDS of them no other is taken.
+        `cohorts`: the number of the client's cohort, by kind; after MOST_KINDS kinds no further one is accepted.
         """
         if key and key in self.numbers:
             return self.numbers[key]
@@ -206,7 +206,7 @@ class ImpressionBuffer:
         return True
 
     def declare(self, kinds: Sequence[str] | None) -> None:
-        """Take these kinds of cohorts from now on and no others, which are forgotten; None: any, as they come."""
+        """Accept these kinds of cohorts from now on and drop all others; None: accept any."""
         self.declared = kinds
         gone = [] if kinds is None else [kind for kind in self.kinds if kind not in kinds]
         if gone:
@@ -226,9 +226,9 @@ class ImpressionBuffer:
     def past(
         self, items: Sequence[str], clicks: Bools, examined: int, features: Floats = _UNKNOWN, value: float = 0.0
     ) -> None:
-        """A list shown before any impression was learnt of: learnt from at once. Items not known yet are added.
+        """Learn at once from a list shown before any impression. Unknown items are added.
 
-        `features`: what was known of the visit; `value`: of what came of the one click.
+        `features`: those of the visit; `value`: outcome of the only click.
         """
         for item in items:
             if item not in self.learner_state.slots:
@@ -244,13 +244,13 @@ class ImpressionBuffer:
     def past_list(
         self, ranking: Ints, note: Floats, clicks: Bools, examined: int, features: Floats = _UNKNOWN
     ) -> None:
-        """The same of a list of slots with its note."""
+        """`past` for a list of slots with its note."""
         self.rounds += 1
         visit = Visit(self.rounds, ANYONE, features)
         self.learn(visit, ranking, note, clicks[: ranking.size], min(examined, ranking.size), ANSWER, ())
 
     def find_place(self, number: int) -> int:
-        """The place of an impression."""
+        """Ring index of an impression; refused if it was never shown, or is dropped."""
         if not 1 <= number <= self.last:
             raise Refused(403, f"impression {number} was never shown")
         if number <= self.forgotten or self.state[number % self.places] == LOST:
@@ -258,16 +258,16 @@ class ImpressionBuffer:
         return number % self.places
 
     def client_of(self, key: int) -> int | None:
-        """Who an impression was shown to, by its key; None if it is not known."""
+        """The client of the impression with this key; None if the key is not known."""
         number = self.numbers.get(key)
         return None if number is None else int(self.client[number % self.places])
 
     def round_of(self, number: int) -> int:
-        """The round of an impression that is remembered; 0 if it is not."""
+        """The round of an impression; 0 if it is not remembered."""
         return int(self.round[number % self.places]) if self.forgotten < number <= self.last else 0
 
     def answer(self, number: int, clicks: Bools, examined: int) -> Outcome:
-        """An impression was answered; the same answer again changes nothing, another one is refused."""
+        """Answer an impression; the same answer again changes nothing, a different one is refused."""
         place = self.find_place(number)
         kept = self.clicks[place, : self.size[place]]
         if self.state[place] not in UNANSWERED:
@@ -283,9 +283,9 @@ class ImpressionBuffer:
         return "late" if self.in_order else "learnt"
 
     def outcome(self, number: int, slot: int, id_: int, amount: float) -> Told:
-        """Something came of a click on an impression's item, once by its id; before the answer, it waits for that.
+        """Add an outcome of a click on an impression's item, once by its id; before the answer, it waits.
 
-        The click is remembered longer than the impression: by its round, `outcome_of`.
+        The click is remembered longer than the impression: then use `outcome_of` with its round.
         """
         place = self.find_place(number)
         where = np.flatnonzero(self.ranking[place, : self.size[place]] == slot)
@@ -297,30 +297,30 @@ class ImpressionBuffer:
         return self.outcome_of(int(self.round[place]), slot, id_, amount, self.state[place] == DONE)
 
     def outcome_of(self, t: int, slot: int, id_: int, amount: float, clicked: bool) -> Told:
-        """The same by round; `clicked`: whether it is known that an answer had this click and was dealt with."""
+        """`outcome` by round; `clicked`: whether an answer with this click is known to have been processed."""
         if self.learner_state.outcomes is None:
             raise Refused(409, NO_OUTCOMES)
         return self.learner_state.add_outcome(t, slot, id_, amount, clicked)
 
     def withhold(self, number: int) -> None:
-        """An answer to an impression was refused: if no other one comes, nothing is known of it."""
+        """Note that an answer to an impression was refused: without another answer, it counts for nothing."""
         if number > self.forgotten and self.state[number % self.places] == OPEN:
             self.state[number % self.places] = WITHHELD
 
     def withheld(self, key: int) -> bool:
-        """Whether that is known of an impression, by its key."""
+        """Whether the impression with this key is withheld."""
         number = self.numbers.get(key)
         return number is not None and self.state[number % self.places] == WITHHELD
 
     def settle(self, upto: int) -> None:
-        """Time enough has passed for answers to impressions up to this number: those there are enter in order."""
+        """Learn the answers waiting up to this number, in order; later answers to these are late."""
         for number in range(self.settled + 1, min(upto, self.last) + 1):
             if self.state[number % self.places] == WAITING:
                 self._enter(number % self.places)
             self.settled = number
 
     def expire(self, upto: int) -> None:
-        """The time of impressions up to this number is over, answered or not."""
+        """Expire the impressions up to this number, answered or not."""
         upto = min(upto, self.last)
         while self.over < upto:
             if upto - self.over >= _TOGETHER and self._leave_together(upto):
@@ -334,7 +334,7 @@ class ImpressionBuffer:
         self.settled = max(self.settled, self.over)
 
     def _leave_together(self, upto: int) -> bool:
-        """Do `_leave` of the next lists that nobody answered, if none counts as not clicked; whether it was done."""
+        """`_leave` for the next unanswered lists at once, if none counts as not clicked; returns whether it ran."""
         if self.silence.may_count:
             return False
         places = np.arange(self.over + 1, upto + 1) % self.places
@@ -349,7 +349,7 @@ class ImpressionBuffer:
         return True
 
     def _enter(self, place: int) -> None:
-        """An answer is learnt from; one that covers no place is like none, one that is refused vouches for none."""
+        """Learn an answer; one that covers no place counts as none, a refused one vouches for none."""
         self.state[place] = DONE
         if not self.examined[place]:
             self.expired += 1
@@ -358,7 +358,7 @@ class ImpressionBuffer:
             self.silence.answer()
 
     def _leave(self, place: int) -> None:
-        """Nobody answered, or an answer was refused: then nothing is known of the impression."""
+        """Close an impression without an answer, or whose answer was refused: the latter counts for nothing."""
         self.expired += 1
         self.clicks[place] = False
         self.examined[place] = self.size[place]

@@ -1,4 +1,4 @@
-"""A board's items and its learner's memory: a fold over events in their order, which reads no clock."""
+"""A board's items and its learner's memory: a deterministic fold over events in order, without a clock."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,12 +34,12 @@ _NOTHING: Floats = np.zeros((0, 0))
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with numbers of numpy as plain ones: a snapshot's header is JSON."""
+    """Convert numpy numbers in settings to Python numbers: a snapshot's header is JSON."""
     return {key: value.item() if isinstance(value, np.generic) else value for key, value in settings.items()}
 
 
 def _with_turn(ranking: Ints, turn: Sequence[int], rng: np.random.Generator) -> Ints:
-    """A list in which one of the new items stands whose turn it is."""
+    """Put a new item whose turn it is into a list that has none of them."""
     if not set(turn).intersection(ranking.tolist()):
         ranking[int(rng.random() * ranking.size)] = turn[0]
     return ranking
@@ -53,21 +53,21 @@ def add_clicks(counts: dict[int, int], ranking: Ints, clicks: Bools) -> None:
 
 @dataclass(frozen=True)
 class Standing:
-    """How an item stands."""
+    """Counts and estimates of one item."""
 
     item: str
     active: bool
     looks: int
     clicks: int
     rate: float  # clicks / looks, 0 before the first look
-    estimate: float | None  # attraction as the learner sees it, where it says so
-    worth: tuple[float, float, float] | None = None  # of a click, with its 95 % interval, where value is the goal
+    estimate: float | None  # the learner's estimate of the attraction, if it has one
+    worth: tuple[float, float, float] | None = None  # of a click, with its 95 % interval, if value is the goal
 
 
 class LearnerState:
-    """Items by name, each in a slot of its own for good, a learner over the slots, and guards in front of it.
+    """Items by name, each in a permanent slot, a learner over the slots, and the guards in front of it.
 
-    `new_share`: most places of a list that items added later take while they are new, at least one.
+    `new_share`: largest share of a list's places for items added later, while they are new; at least one place.
     """
 
     def __init__(
@@ -88,10 +88,10 @@ class LearnerState:
         self.learner_class = find_class("learner", learner, LEARNERS)
         self.settings, self.features = _plain(settings), features
         self._check_suited()
-        self.unknown = features.of_visit(None)  # what is told of a visit of which nothing is known
+        self.unknown = features.of_visit(None)  # features of a visit about which nothing is known
         self.names: list[str] = []
         self.slots: dict[str, int] = {}
-        if isinstance(items, str):  # its letters would be taken for items
+        if isinstance(items, str):  # its letters would become items
             raise ValueError(f"items must be several names, not the text {items!r}")
         for item in items:
             self._name(item)
@@ -99,17 +99,17 @@ class LearnerState:
             raise ValueError("items must name at least one item")
         self._start = self._features_at_first(items)
         self.capacity = len(self.names)
-        self.sized = self.capacity  # number of items that the learner's constants are for
+        self.sized = self.capacity  # number of items for which the learner's constants were computed
         self.active: Bools = np.ones(self.capacity, np.bool_)
-        self.added: Bools = np.zeros(self.capacity, np.bool_)  # after the start
+        self.added: Bools = np.zeros(self.capacity, np.bool_)  # added after the start
         self.looks: Ints = np.zeros(self.capacity, np.int64)
         self.clicks: Ints = np.zeros(self.capacity, np.int64)
         self.newcomers = Newcomers(self.active, self.added, self.looks)
-        self.invalid: dict[int, int] = {}  # by slot, clicks that guards kept from the learner, or took back
-        self.condemned: dict[int, int] = {}  # those that labels kept from it; they are told, and kept, from outside
-        self.refused: Ints = np.zeros(1, np.int64)  # visits that guards kept from the learner
+        self.invalid: dict[int, int] = {}  # by slot, clicks that guards refused or retracted
+        self.condemned: dict[int, int] = {}  # clicks excluded by labels, maintained by the caller
+        self.refused: Ints = np.zeros(1, np.int64)  # visits that guards refused
         self.learner = self._make(self.capacity)
-        # machine code, looked up once: the types never change
+        # compiled functions, looked up once: the types never change
         rng, ranking, note = np.random.default_rng(0), np.zeros(1, np.int64), np.zeros(self.length + NOTE_EXTRA)
         self._rank = call_rank_at.bind(self.learner, Visit(1), self.active, ranking, note, addresses(rng))
         self._compiled = self._rank is not call_rank_at.plain
@@ -117,7 +117,7 @@ class LearnerState:
         self._in_two = offers(self.learner, "count_answer")
         update = call_count_answer if self._in_two else call_update
         self._update = update.bind(self.learner, Visit(1), ranking, note, self.active, 1)
-        self._end_window: Callable[..., Any] | None = None  # compiled when it is first needed
+        self._end_window: Callable[..., Any] | None = None  # compiled at first use
         self.outcomes = self._make_outcomes()
         if self.aims_at_value:
             self._outcome = call_outcome.bind(self.learner, 0, 1, 1, 0.0, 1.0)
@@ -128,19 +128,19 @@ class LearnerState:
 
     @property
     def aims_at_value(self) -> bool:
-        """Whether lists are made for what comes of clicks, and the learner is told of it."""
+        """Whether lists are made for outcomes, so that the learner is told about them."""
         return self.settings.get("goal") == "value"
 
     def _make_outcomes(self) -> Outcomes | None:
-        """What comes of clicks; None where it is not reported."""
+        """The record of outcomes; None if they are not reported."""
         return Outcomes(self._tell if self.aims_at_value else None)
 
     def _tell(self, slot: int, shown: int, now: int, before: float, after: float) -> None:
-        """Tell the learner what came of a click."""
+        """Tell the learner about an outcome."""
         self._outcome(self.learner, slot, shown, now, before, after)
 
     def add_outcome(self, t: int, slot: int, number: int, amount: float, clicked: bool) -> Told:
-        """Something came of a click, as `Outcomes.add` has it; guards hear of it whether the learner does or not."""
+        """Add an outcome of a click (`Outcomes.add`), and tell the guards, whether or not the learner is told."""
         assert self.outcomes is not None
         before = self.outcomes.worth(t, slot)
         became = self.outcomes.add(t, slot, number, amount, clicked)
@@ -149,7 +149,7 @@ class LearnerState:
         return became
 
     def guard_by(self, guards: Guarding, shadow: bool) -> None:
-        """Other guards from now on, which know nobody yet."""
+        """Replace the guards by others, which start without memory."""
         self.gate = Gate([(guard, _plain(own)) for guard, own in guards], shadow, self.length, self.seed)
         self.gate.forgetting = None if self.outcomes is None else self.outcomes.forget
         self.gate.begin(self.learner, self.capacity, self.sized)
@@ -166,18 +166,18 @@ class LearnerState:
         return self.slots[item]
 
     def _features_at_first(self, items: Iterable[str]) -> Floats:
-        """What is known of the first items, [K, F]; features may be missing."""
+        """Features of the first items, [K, F]; an item may have none."""
         given = items if isinstance(items, Mapping) else {}
         if not self.features.size and all(values is None for values in given.values()):
             return _NOTHING
         return np.array([self.features.of_item(given.get(name)) for name in self.names])
 
     def _with_features(self, visit: Visit) -> Visit:
-        """A visit with its features, of which there are none if nothing is known of it."""
+        """A visit with the expected number of features, unknown ones if it has none."""
         return visit if visit.features.size == self.unknown.size else visit._replace(features=self.unknown)
 
     def _make(self, n_items: int) -> Any:
-        """A learner that knows the features of the first items alone: those of others are described to it."""
+        """A learner that knows the features of the first items; `describe` adds those of others."""
         features = _NOTHING
         if self.features.size:
             features = np.zeros((n_items, self.features.size))
@@ -198,9 +198,9 @@ class LearnerState:
         return [self.names[slot] for slot in ranking]
 
     def add(self, item: str, features: Values | None = None) -> None:
-        """A new item, of which this is known; memory doubles when it is full.
+        """Add an item with these features; memory doubles when it is full.
 
-        It counts as new where others were looked at before; until then all of them are the first ones.
+        It counts as new if other items were looked at before; until then all items belong to the start.
         """
         numbers = self.features.of_item(features)
         slot = self._name(item)
@@ -219,21 +219,21 @@ class LearnerState:
             self.learner.describe(slot, numbers)
 
     def describe(self, item: str, features: Values) -> None:
-        """What is known of an item from now on, all of it; what was learnt last is learnt anew with it."""
+        """Replace all features of an item; recent visits that show it are relearnt."""
         numbers = self.features.of_item(features)
         if numbers.size:
             self.learner.describe(self.slot(item), numbers)
 
     def switch(self, item: str, active: bool) -> None:
-        """Retire an item, or take it up again."""
+        """Retire an item, or reinstate it."""
         self.newcomers.switch(self.slot(item), active)
 
     def rank(
         self, visit: Visit, candidates: Sequence[str] | None, length: int, rng: np.random.Generator
     ) -> tuple[Ints, Floats]:
-        """A ranking of slots and its note; shorter than `length` when fewer items may be shown.
+        """A ranking of slots and its note; shorter than `length` if fewer items may be shown.
 
-        Beside what the learner does, O(new items that have their turn), and O(items) with candidates.
+        Besides the learner's time, O(new items whose turn it is), and O(items) with candidates.
         """
         visit = self._with_features(visit)
         if candidates is not None:
@@ -250,9 +250,9 @@ class LearnerState:
     def _rank_in_turn(
         self, turn: Sequence[int], visit: Visit, size: int, rng: np.random.Generator
     ) -> tuple[Ints, Floats]:
-        """A list of items that are known well, and these new ones."""
+        """A list of well-known items and these new ones."""
         allowed = self.newcomers.known
-        allowed[turn] = True  # until the list is made
+        allowed[turn] = True  # only while the list is made
         try:
             ranking, note = self._rank_allowed(allowed, visit, size, rng)
         finally:
@@ -262,7 +262,7 @@ class LearnerState:
     def rank_without(
         self, out: Ints, visit: Visit, some: Ints | None, length: int, rng: np.random.Generator
     ) -> tuple[Ints, Floats]:
-        """As `rank`, among `some` slots of active items if given, without those in `out`, each there once."""
+        """`rank` without the slots in `out`, among `some` slots of active items if given; slots are distinct."""
         visit, newcomers = self._with_features(visit), self.newcomers
         if some is not None:
             return self._rank_among(some[~np.isin(some, out)], visit, length, rng)
@@ -290,9 +290,9 @@ class LearnerState:
     def rank_more(
         self, without: Sequence[Ints], visit: Visit, some: Ints | None, wanted: int, rng: np.random.Generator
     ) -> list[int]:
-        """Further items in the learner's order, among `some` slots if given, without others; none if there are none.
+        """Further items in the learner's order, among `some` slots if given, without others; possibly none.
 
-        Items that are new come when all others have.
+        New items come last.
         """
         newcomers, out = self.newcomers, np.concatenate(without)
         if some is None:
@@ -301,7 +301,7 @@ class LearnerState:
             allowed, n = np.zeros(self.capacity, np.bool_), some.size
             allowed[some] = True
         were = allowed[out]
-        left = n - out.size  # at least so many: some may be in several arrays, or not allowed anyway
+        left = n - out.size  # lower bound: some may be in several arrays, or not allowed
         if left < min(wanted, self.length):
             left = n - np.unique(out[were]).size
         if left:
@@ -329,20 +329,21 @@ class LearnerState:
         return list(ranking.tolist())
 
     def estimates_at(self, visit: Visit, slots: Ints) -> Floats | None:
-        """How attractive some items are as the learner sees it; None if it does not say."""
+        """The learner's estimates of some items' attractions; None if it has none."""
         return estimates_at(self.learner, visit, slots)
 
     @property
     def knows_worth(self) -> bool:
-        """Whether the learner says what clicks are worth, so that lists under rules can be made by that."""
+        """Whether the learner estimates the worth of clicks, so that lists under rules can be made for it."""
         return makes_valued_lists(self.learner)
 
     def valued(
         self, out: Ints, visit: Visit, some: Ints | None, more: Ints, wanted: int, rng: np.random.Generator
     ) -> ValuedItems | None:
-        """What lists of items that are known well can be made of where value is the goal, and the items in `more`.
+        """Candidates for a list made for value: well-known items, and the items in `more`.
 
-        Among `some` slots if given, without those in `out`. None if the learner does not say what clicks are worth.
+        Among `some` slots if given, without those in `out`. None if the learner does not estimate the worth of
+        clicks.
         """
         if not self.knows_worth:
             return None
@@ -378,7 +379,7 @@ class LearnerState:
         return _with_turn(ranking, turn, rng), note
 
     def _places(self, size: int, n_others: int) -> int:
-        """How many new items have their turn in a list: their share, and more where others are too few."""
+        """Places for new items in a list: their share, and more if there are too few others."""
         return max(1, int(self.new_share * size), size - n_others)
 
     def _rank_allowed(self, allowed: Bools, visit: Visit, size: int, rng: np.random.Generator) -> tuple[Ints, Floats]:
@@ -403,11 +404,11 @@ class LearnerState:
         cohorts: Sequence[tuple[str, int]] = (),
         vouched: bool = False,
     ) -> bool:
-        """Learn from one impression's feedback, of a kind that `contract` names, if it is let in; whether it was.
+        """Learn from one impression's feedback, of a kind named in `contract`, if guards admit it; returns whether.
 
-        `cohorts`: kinds and numbers of those that the client is in; `vouched`: no guard is asked. Plain
-        rates count what is kept out all the same. Silence that is kept out is not counted as refused: it would have
-        made no regime longer either.
+        `cohorts`: kinds and numbers of those that the client belongs to; `vouched`: bypass the guards. Plain click
+        rates count refused feedback too. Refused silence is not counted as refused, because it does not make a
+        regime longer anyway.
         """
         self.newcomers.count_looks(ranking[:examined])
         self.clicks[ranking[:examined]] += clicks[:examined]
@@ -429,29 +430,29 @@ class LearnerState:
         return not refused
 
     def _compiled_window(self) -> Callable[..., Any]:
-        """What the learner does at the end of a window."""
+        """The learner's compiled `end_window`."""
         if self._end_window is None:
-            with _compiling:  # in one thread: another waits for it, and says nothing of its own
+            with _compiling:  # in one thread: others wait, and report nothing
                 if self._end_window is None:
                     with announcing(f"what {self.learner_class.__name__} does now and then"):
                         self._end_window = call_end_window.bind(self.learner, Visit(1, features=self.unknown))
         return self._end_window
 
     def compile(self) -> None:
-        """Compile now what is else compiled when it is first needed."""
+        """Compile now what would be compiled at first use."""
         if self._in_two:
             self._compiled_window()
 
     def count_invalid(self, ranking: Ints, clicks: Bools) -> None:
-        """The clicks on these items are not learnt from, or no longer: they count as invalid."""
+        """Count the clicks on these items as invalid, because they are not learnt from, or no longer."""
         add_clicks(self.invalid, ranking, clicks)
 
     def invalid_clicks(self, slot: int) -> int:
-        """How many clicks on an item guards or labels kept from the learner."""
+        """Clicks on an item that guards or labels excluded."""
         return self.invalid.get(slot, 0) + self.condemned.get(slot, 0)
 
     def view(self) -> View | None:
-        """What the learner makes of the feedback, if it says so, and how many visits the guard refused."""
+        """The learner's view of the feedback, if it has one, including the number of refused visits."""
         view: View | None = view_of(self.learner)
         return None if view is None else view.with_refused(int(self.refused[0]))
 
@@ -474,7 +475,7 @@ class LearnerState:
         ]
 
     def arrays(self) -> dict[str, Any]:
-        """Every array that decides the next ranking, by name: the same objects, not copies."""
+        """All arrays that determine the next ranking, by name, not copied."""
         own = {"active": self.active, "added": self.added, "looks": self.looks, "clicks": self.clicks}
         learner = {f"learner.{name}": array for name, array in memory(self.learner)}
         own |= {"invalid": np.array(sorted(self.invalid.items()), np.int64)} if self.invalid else {}
@@ -484,9 +485,9 @@ class LearnerState:
     def restore(
         self, names: Sequence[str], sized: int, kinds: Sequence[Sequence[str]], arrays: Mapping[str, Any]
     ) -> None:
-        """Take over the items and the memory of another one with the same settings.
+        """Take over the items and the memory of a state with the same settings.
 
-        `kinds`: of senders, of each guard.
+        `kinds`: of senders, for each guard.
         """
         self.names, self.slots = list(names), {name: k for k, name in enumerate(names)}
         self.capacity, self.sized = arrays["active"].size, sized

@@ -1,6 +1,6 @@
-"""Which items may be shown, kept from event to event: active ones, and apart from them those that are still new.
+"""Which items may be shown, updated with each event: active items, and separately those that are still new.
 
-No list needs a pass over all items: a million of them cost a list as much as five hundred.
+No list needs a pass over all items: with a million of them a list costs as much as with five hundred.
 """
 
 import numpy as np
@@ -8,13 +8,13 @@ import numpy as np
 from ..core.arrays import Bools, Ints
 
 NEW_LOOKS = 20  # looks after which an added item is no longer new
-_BLOCK = 1024  # slots whose new items are counted together: one block is looked through for each that is drawn
+_BLOCK = 1024  # slots whose new items are counted together: each draw scans one block
 
 
 class Newcomers:
-    """Who may be shown, by the arrays of a learner's state: nothing of its own, so it is in no snapshot.
+    """An index of the arrays of a learner's state, not part of snapshots.
 
-    It follows the arrays that it is made of; whoever changes them calls its methods.
+    Whoever changes these arrays must call its methods.
     """
 
     def __init__(self, active: Bools, added: Bools, looks: Ints) -> None:
@@ -26,11 +26,11 @@ class Newcomers:
         slots = np.flatnonzero(new)
         np.add.at(self._counts, (looks[slots], slots // _BLOCK), 1)
         self._totals: list[int] = self._counts.sum(axis=1).tolist()
-        self.size = slots.size  # of active items that are new
+        self.size = slots.size  # number of active items that are new
         self.begun = bool(looks.any())  # whether any item was ever looked at
 
     def switch(self, slot: int, active: bool) -> None:
-        """An item is active from now on, or no longer; it may have been added just now."""
+        """Note that an item became active or inactive; it may just have been added."""
         before = bool(self._active[slot])
         if before == active:
             return
@@ -48,7 +48,7 @@ class Newcomers:
         self._totals[looks] += step
 
     def count_looks(self, ranking: Ints) -> None:
-        """Count a look at each of these items. Each is there once."""
+        """Count a look at each of these distinct items."""
         if self.size:
             for slot in ranking.tolist():
                 if self._added[slot]:
@@ -68,7 +68,7 @@ class Newcomers:
             self.known[slot] = True
 
     def draw(self, wanted: int, rng: np.random.Generator) -> list[int]:
-        """Active new items, those looked at least, equals drawn at random: as many as are wanted, if there are."""
+        """Draw active new items, fewest looks first, ties at random: `wanted`, or as many as there are."""
         slots: list[int] = []
         for looks, size in enumerate(self._totals):
             if size and len(slots) < wanted:
@@ -77,7 +77,7 @@ class Newcomers:
         return slots
 
     def _find_slot(self, looks: int, upto: Ints, number: int) -> int:
-        """The slot of a new item by its number, from 0, among those looked at as often, in the order of slots."""
+        """Slot of new item number `number`, from 0, among those with equally many looks, in the order of slots."""
         block = int(np.searchsorted(upto, number, "right"))
         start = block * _BLOCK
         part = slice(start, start + _BLOCK)
@@ -86,7 +86,7 @@ class Newcomers:
 
 
 def _some(size: int, wanted: int, rng: np.random.Generator) -> list[int]:
-    """Different numbers below `size`, in random order; all of them if no more are wanted than there are."""
+    """Distinct random numbers below `size`, at most `wanted`."""
     if 4 * wanted > size:
         every: list[int] = rng.permutation(size)[:wanted].tolist()
         return every

@@ -1,4 +1,4 @@
-"""What came of the clicks of a board: each outcome once, in any order, and what a click is worth by now."""
+"""Outcomes of a board's clicks: each counted once, in any order, and the current worth of each click."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
@@ -13,20 +13,21 @@ from ..learners import ALL as LEARNERS
 
 Goal: TypeAlias = Literal["click", "value"]  # what lists are made for
 WITH_ANSWER = "answer"  # the id of an outcome that comes with its answer, if no other one is given
-RETURN = "return"  # the kind of an outcome that takes off what was reported before
+RETURN = "return"  # the kind of outcome that subtracts from earlier ones
 MOST_VALUE = 1e12
-CLICK_BYTES = 400  # of a click remembered, with an outcome
+CLICK_BYTES = 400  # of a remembered click with an outcome
 _MOST_OUTCOMES = 100  # of one click
-# of a click: not learnt from yet; it is not, for a guard or a label kept the visit from the learner. Above 0: the
+# state of a click: not learnt yet; not learnt at all, because a guard or a label excluded the visit. Above 0: the
+# number of visits with it that the learner knows
 # learner knows it, of so many visits
 WAITS, UNHEARD = 0, -1
-# what became of an outcome; counted: the learner learns clicks alone, and guards and alarms know of it
+# how an outcome was handled; counted: the learner learns from clicks only, but guards and alarms are told
 Told: TypeAlias = Literal["learnt", "waiting", "ignored", "duplicate", "counted"]
-Tell: TypeAlias = Callable[[int, int, int, float, float], None]  # the learner: item, round, now, before and after
+Tell: TypeAlias = Callable[[int, int, int, float, float], None]  # item, round, now, worth before and after
 
 
 def with_goal(learner: str | type, settings: Mapping[str, Any], goal: Goal) -> dict[str, Any]:
-    """A learner's settings with a goal; only value is told, so that any learner has the goal of clicks."""
+    """A learner's settings with a goal; only "value" is passed on, so any learner can have the goal of clicks."""
     if choice("goal", goal, get_args(Goal)) == 0:
         return dict(settings)
     cls = find_class("learner", learner, LEARNERS)
@@ -46,40 +47,40 @@ def amount_of(value: Any, kind: str) -> float:
 
 
 def number_of(id_: str) -> int:
-    """63 bits that stand for the id of an outcome."""
+    """63-bit hash of an outcome's id."""
     return int.from_bytes(hashlib.blake2b(id_.encode(), digest_size=8).digest(), "little") >> 1
 
 
 class _Click:
-    """A click, or an outcome whose click is not known yet."""
+    """A click, or the outcomes of a click that is not known yet."""
 
     __slots__ = ("amounts", "state", "worth")
 
     def __init__(self, state: int) -> None:
-        self.state = state  # WAITS, UNHEARD, or of how many visits the learner knows it
-        self.worth = 0.0  # of all outcomes; less than 0 while only a return is known
-        self.amounts: dict[int, float] = {}  # of each outcome, by its number
+        self.state = state  # WAITS, UNHEARD, or the number of visits with it that the learner knows
+        self.worth = 0.0  # sum of all outcomes; negative while only a return is known
+        self.amounts: dict[int, float] = {}  # amount of each outcome, by its number
 
 
 class Outcomes:
-    """The latest clicks of a board by round and item, and what came of each; at most `most`.
+    """The latest clicks of a board by round and item, and their outcomes; at most `most` clicks.
 
-    Two visits can have one round where several workers give out lists: what comes of their clicks on one item is
-    added up, which is worth the same, and counts as long as the learner knows one of them. The learner is told the
+    Two visits may share a round if several workers give out lists: the outcomes of their clicks on one item are
+    added, which has the same worth, and count while the learner knows one of them. The learner is told the
     sum of a click's outcomes, at least 0, once it knows the click. `tell` tells it; without it, the learner learns
-    clicks alone, and only those clicks are remembered of which something came.
+    only from clicks, and only clicks with outcomes are remembered.
     """
 
     def __init__(self, tell: Tell | None) -> None:
         self.most, self.tell = 100_000, tell
-        self.now = 0  # the largest round learnt from
-        self.forgotten = 0  # the largest round of a click that is remembered no longer, where the learner is not told
+        self.now = 0  # the latest round learnt
+        self.forgotten = 0  # the latest round of a dropped click, if the learner is not told
         self.clicks: dict[tuple[int, int], _Click] = {}
 
     def click(self, t: int, items: Iterable[int], heard: bool) -> list[tuple[int, float]]:
-        """These items were clicked in round t; `heard`: by the learner.
+        """Record clicks on these items in round t; `heard`: whether the learner learnt from them.
 
-        Returns those of which something had come before their first answer, with what they were worth.
+        Returns the items that already had outcomes before their first answer, with their worth.
         """
         self.now = max(self.now, t)
         came = []
@@ -101,9 +102,9 @@ class Outcomes:
         return came
 
     def add(self, t: int, item: int, number: int, amount: float, clicked: bool) -> Told:
-        """An outcome of a click, once by its number; `clicked`: whether an answer with this click was dealt with.
+        """Add an outcome of a click, once by its number; `clicked`: whether an answer with this click was processed.
 
-        If it was, and the click is not known here, it is one of those that were forgotten.
+        If it was and the click is not known here, it has been dropped.
         """
         click = self.clicks.get((t, item))
         if click is not None and number in click.amounts:
@@ -118,7 +119,7 @@ class Outcomes:
             click = self._add(t, item, 1 if clicked else WAITS)
         before = max(click.worth, 0.0)
         click.amounts[number] = amount
-        click.worth = sum(sorted(click.amounts.values()))  # the same in any order
+        click.worth = sum(sorted(click.amounts.values()))  # sorted, so that the sum does not depend on the order
         after = max(click.worth, 0.0)
         if click.state == WAITS:
             return "waiting"
@@ -131,17 +132,17 @@ class Outcomes:
         return "learnt"
 
     def knows(self, t: int, item: int) -> bool:
-        """Whether this click is one that was made: of others an outcome may have been reported before any answer."""
+        """Whether an answer with this click is known; outcomes may be reported before it."""
         click = self.clicks.get((t, item))
         return click is not None and click.state != WAITS
 
     def worth(self, t: int, item: int) -> float:
-        """What is known to have come of this click, at least 0."""
+        """The current worth of this click, at least 0."""
         click = self.clicks.get((t, item))
         return 0.0 if click is None else max(click.worth, 0.0)
 
     def forget(self, t: int, items: Iterable[int]) -> None:
-        """The learner is about to forget a visit with clicks on these items: what came of them first."""
+        """Take back the worth of these items' clicks, before the learner forgets their visit."""
         for item in items:
             click = self.clicks.get((t, item))
             if click is not None and click.state > WAITS:
@@ -150,7 +151,7 @@ class Outcomes:
                     self.tell(item, t, self.now, click.worth, 0.0)
 
     def _add(self, t: int, item: int, state: int = WAITS) -> _Click:
-        """A click that is remembered from now on; the oldest is forgotten where there are too many."""
+        """Remember a click, dropping the oldest if there are too many."""
         click = self.clicks[t, item] = _Click(state)
         while len(self.clicks) > self.most:
             oldest = next(iter(self.clicks))
@@ -159,7 +160,7 @@ class Outcomes:
         return click
 
     def arrays(self) -> dict[str, Any]:
-        """Everything."""
+        """The whole state as arrays."""
         n, clicks = len(self.clicks), self.clicks.values()
         rows = [(row, number) for row, click in enumerate(clicks) for number in click.amounts]
         return {
@@ -170,8 +171,8 @@ class Outcomes:
         }
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
-        """Be as the one that the arrays came from."""
-        if "outcomes.click" not in arrays:  # of a board of clicks, written when these took no outcomes
+        """Restore the state from `arrays`."""
+        if "outcomes.click" not in arrays:  # written by a version in which boards for clicks took no outcomes
             return
         *keys, (self.now, self.forgotten) = map(tuple, arrays["outcomes.click"].tolist())
         self.clicks = {key: _Click(state) for key, state in zip(keys, arrays["outcomes.state"].tolist(), strict=True)}

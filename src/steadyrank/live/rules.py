@@ -1,4 +1,4 @@
-"""Rules that a list has to keep: what they may say, and which of them contradict one another."""
+"""Rules that a list must keep: their syntax, and errors for rules that contradict one another."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ from typing import Any, Literal, TypeAlias
 from ..core.refusals import Refused, not_text
 from ..core.settings import closest, real, whole
 
-BOOST = 0.1, 10.0  # the least and the largest factor: beyond, `exclude` and `pins` say what is meant
+BOOST = 0.1, 10.0  # range of the factor: beyond it, use `exclude` or `pins`
 MOST_RULES = 1_000  # pins and boosts of each kind
 MOST_SETS = 100  # groups and includes of each kind
-MOST_MEMBERS = 100_000  # items that rules name, in all
+MOST_MEMBERS = 100_000  # items that rules name in total
 WhenImpossible: TypeAlias = Literal["refuse", "best"]
 
 
 @dataclass(frozen=True)
 class Members:
-    """Items that a rule is about: those named; those of each category, `by` a feature of items; new ones."""
+    """The items that a rule is about: named ones, those of each category of feature `by`, or new ones."""
 
     items: tuple[str, ...] = ()
     by: str = ""
@@ -25,29 +25,29 @@ class Members:
 
 @dataclass(frozen=True)
 class Group(Members):
-    """At most so many of its items are in a list; with `by`, of each category."""
+    """At most `most` of its items in a list; with `by`, of each category."""
 
     most: int = 1
 
 
 @dataclass(frozen=True)
 class Include(Members):
-    """At least so many of its items are in a list; with `by`, of each category."""
+    """At least `least` of its items in a list; with `by`, of each category."""
 
     least: int = 1
 
 
 class Rules:
-    """Rules for lists. Each list keeps all of them, and is the best that does so.
+    """Rules for lists. Each list keeps all of them, and is the best list that does.
 
-    `pins`: items by name, each with its place from 1. `exclude`: items that are not shown. `boosts`: items, each with
-    a factor from 0.1 to 10 on how attractive it was found to be. `groups`: by a name of yours, each as
-    `{"items": [...], "most": 3}`, at most so many of which are in a list; `{"by": "brand", "most": 3}` is a group for
-    each category of a feature of items. `include`: likewise `{"items": [...], "least": 1}`, at least so many;
-    `{"by": "category", "least": 1}` for each category of which there are items; `{"new": True, "least": 1}` of the
-    items that are new, while there are any. `when_impossible`: "refuse" the list, naming the rules that contradict
-    one another, or make the "best" one: rules are kept in the order exclude, pins by place, groups, include, boosts,
-    and those that cannot be are named.
+    `pins`: items by name, each with its place, counted from 1. `exclude`: items that are not shown. `boosts`: items,
+    each with a factor from 0.1 to 10 for its estimated attraction. `groups`: by names of your choice; at most so many
+    items of each are in a list, as `{"items": [...], "most": 3}`; `{"by": "brand", "most": 3}` makes a group for each
+    category of a feature of items. `include`: likewise, at least so many, as `{"items": [...], "least": 1}`; `{"by":
+    "category", "least": 1}` applies to each category that has items; `{"new": True, "least": 1}` to new items, while
+    there are any. `when_impossible`: "refuse" the list with an error that names the contradicting rules, or make the
+    "best" one: rules are kept in the order exclude, pins by place, groups, include, boosts, and those that cannot be
+    kept are named.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Rules:
 
     @classmethod
     def of(cls, rules: "Rules | Mapping[str, Any] | None") -> "Rules | None":
-        """These rules, which may be given as a mapping of the arguments; None if there are none."""
+        """Convert a mapping of the arguments to `Rules`; None stays None."""
         if rules is None or isinstance(rules, Rules):
             return rules or None
         if not isinstance(rules, Mapping):
@@ -90,12 +90,12 @@ class Rules:
         return bool(self.pins or self.exclude or self.boosts or self.groups or self.include)
 
     def named(self) -> set[str]:
-        """The items that they name."""
+        """The items that the rules name."""
         sets = [*self.groups.values(), *self.include.values()]
         return {*self.pins, *self.exclude, *self.boosts, *(item for one in sets for item in one.items)}
 
     def joined(self, others: "Rules | None") -> "Rules":
-        """These and others; where both say something of the same item or name, the others do."""
+        """These rules and `others`; if both mention the same item or name, `others` win."""
         if others is None:
             return self
         both = Rules.__new__(Rules)
@@ -106,11 +106,11 @@ class Rules:
         return both
 
     def as_best(self) -> "Rules":
-        """The same, which make the best list where they contradict one another."""
+        """The same rules, making the best list if they contradict one another."""
         return self.joined(BEST)
 
     def plain(self) -> dict[str, Any]:
-        """The same as a mapping that `of` takes, as JSON has it; without what is not there."""
+        """The rules as a JSON mapping that `of` accepts, without empty parts."""
         members: dict[str, Any] = {"pins": self.pins, "exclude": list(self.exclude), "boosts": self.boosts}
         members["groups"] = {name: _said(one, "most", one.most) for name, one in self.groups.items()}
         members["include"] = {name: _said(one, "least", one.least) for name, one in self.include.items()}
@@ -148,7 +148,7 @@ def _items(what: str, given: Any) -> list[str]:
 
 
 def _members(what: str, given: Any, number: str, ways: Sequence[str]) -> tuple[Any, int]:
-    """Which items a rule is about, and its number."""
+    """Parse the items that a rule is about, and its number."""
     if not isinstance(given, Mapping):
         raise ValueError(f"{what} is given as {{{ways[0]!r}: [...], {number!r}: 1}}, not {given!r:.80}")
     for name in given:
@@ -191,7 +191,7 @@ BEST = Rules(when_impossible="best")
 
 
 def contradiction(labels: Sequence[str]) -> Refused:
-    """What is told of rules that cannot be kept together: most often two of them."""
+    """The error for rules that cannot be kept together: usually two of them."""
     if len(labels) == 1:
         return Refused(422, f"the rules cannot all be kept: {labels[0]}")
     return Refused(422, f"the rules cannot all be kept: {', '.join(labels[:-1])} and {labels[-1]} contradict")

@@ -1,6 +1,6 @@
-"""A learner's state and the latest impressions as a snapshot, and back.
+"""Pack a learner's state and the latest impressions into a snapshot, and restore them.
 
-A snapshot is a JSON header and arrays, sealed; no pickle, so that a file can run no code.
+A snapshot is a JSON header and arrays, with a digest; no pickle, so that loading a file cannot run code.
 """
 
 import hashlib
@@ -20,26 +20,26 @@ from .impression_buffer import ImpressionBuffer
 from .learner_state import LearnerState
 from .silence import Silence
 
-FORMAT = 6  # those before were never released
-_BLOCK = 4096  # bytes of an array that are written together, or left out: a page of memory
-_LEAST = 16 * _BLOCK  # bytes of an array from which on this is worth it
+FORMAT = 6  # earlier formats were never released
+_BLOCK = 4096  # bytes of a block, written or omitted as a whole: a page of memory
+_LEAST = 16 * _BLOCK  # smallest array for which that pays, in bytes
 _MAGIC = b"steadyrank snapshot\n"
 
 
 class UnreadableSnapshot(ValueError):
-    """A file that is no snapshot, or not as it was written, or of a format this version does not know."""
+    """A file that is not a snapshot, is damaged, or has a format unknown to this version."""
 
 
 class Sparse(NamedTuple):
-    """An array of which few blocks of bytes are not 0, as most of what is kept of items that nobody has looked at."""
+    """An array with few nonzero blocks, as most arrays of items without looks."""
 
     dtype: Any
     shape: tuple[int, ...]
-    blocks: Ints  # [n] numbers of these blocks
-    content: Any  # [n * _BLOCK] uint8, these blocks; the last one of an array is filled up with zeros
+    blocks: Ints  # [n] numbers of the nonzero blocks
+    content: Any  # [n * _BLOCK] uint8, content of these blocks; the last one of an array is padded with zeros
 
     def dense(self) -> Any:
-        """The array. Memory is taken only where it is not 0."""
+        """The full array. Memory is committed only where it is not 0."""
         size = int(np.prod(self.shape)) * self.dtype.itemsize
         padded = np.zeros(-(-size // _BLOCK) * _BLOCK, np.uint8)
         padded.reshape(-1, _BLOCK)[self.blocks] = self.content.reshape(-1, _BLOCK)
@@ -47,15 +47,15 @@ class Sparse(NamedTuple):
 
 
 def copied(array: Any) -> Any:
-    """A copy of an array, which may be `thinned`."""
+    """A copy of an array, possibly `thinned`."""
     thin = thinned(array)
     return thin.copy() if thin is array else thin
 
 
 def thinned(array: Any) -> Any:
-    """An array as a `Sparse` if it is large and half of it is 0, else itself; the same content gives the same.
+    """The array as a `Sparse` if it is large and at least half of it is 0, else itself; a function of the content.
 
-    A pass over it, which takes no memory where nothing was ever written.
+    One pass over it, which commits no memory where nothing was ever written.
     """
     if isinstance(array, Sparse) or array.nbytes < _LEAST or not array.flags.c_contiguous:
         return array
@@ -74,7 +74,7 @@ def thinned(array: Any) -> Any:
 
 
 def pack(header: dict[str, Any], arrays: dict[str, Any]) -> bytes:
-    """One line that names the format, the digest of the rest, the header's length, the header, and an npz archive."""
+    """Pack into one line with format, digest and header length, then the header, and an npz archive."""
     written: dict[str, Any] = {}
     sparse: dict[str, Any] = {}
     for name, array in arrays.items():
@@ -91,7 +91,7 @@ def pack(header: dict[str, Any], arrays: dict[str, Any]) -> bytes:
 
 
 def _archive(arrays: dict[str, Any]) -> bytes:
-    """What `np.savez` writes, but the same bytes with every version of Python, so that workers can compare them."""
+    """The output of `np.savez`, but with equal bytes in every Python version, so that workers can compare them."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, array in arrays.items():
@@ -102,7 +102,7 @@ def _archive(arrays: dict[str, Any]) -> bytes:
 
 
 def digest(header: dict[str, Any], arrays: dict[str, Any]) -> str:
-    """Sixteen hexadecimal digits of what a snapshot holds, however it is packed."""
+    """Sixteen hexadecimal digits that identify a snapshot's content, however it is packed."""
     h = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name, array in sorted(arrays.items()):
         h.update(f"{name} {array.dtype.str} {array.shape};".encode())
@@ -113,7 +113,7 @@ def digest(header: dict[str, Any], arrays: dict[str, Any]) -> str:
 
 
 def unpack(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Header and arrays; anything else is refused with the reason."""
+    """Header and arrays of a packed snapshot; anything else is refused with the reason."""
     start = len(_MAGIC) + 32
     if not content.startswith(_MAGIC):
         raise UnreadableSnapshot(f"{name} is no snapshot of steadyrank")
@@ -140,7 +140,7 @@ def unpack(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
 def take(
     state: LearnerState, impressions: ImpressionBuffer, extra: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Everything that decides what comes next, as a header and arrays to be packed, not copies; `extra` is added."""
+    """Everything that determines future behaviour, as a header and arrays that are not copied; `extra` is added."""
     header = {
         "learner": state.learner_class.__name__,
         "version": version(state.learner_class),
@@ -166,12 +166,12 @@ def take(
 
 
 def collection_header(state: CollectionState) -> dict[str, Any]:
-    """What a header holds of a collection alone."""
+    """Header fields specific to collections."""
     return {"most_pairs": state.most_pairs, **({} if state.outcomes is None else {"takes_outcomes": True})}
 
 
 def guards_header(posts: Sequence[Post]) -> dict[str, Any]:
-    """What a header holds of the guards: of a single one as when there was no list of them."""
+    """Header fields of the guards; a single guard has the fields used before there were several."""
     rows = [
         {
             "guard": post.name,
@@ -185,7 +185,7 @@ def guards_header(posts: Sequence[Post]) -> dict[str, Any]:
 
 
 def _guards_in(header: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What `guards_header` wrote."""
+    """Parse what `guards_header` wrote."""
     if "guards" in header:
         return list(header["guards"])
     return [{name: header[name] for name in ("guard", "guard_version", "guard_settings", "kinds")}]
@@ -194,7 +194,7 @@ def _guards_in(header: Mapping[str, Any]) -> list[dict[str, Any]]:
 def guards_in(
     name: str, header: Mapping[str, Any], guards: Sequence[type]
 ) -> list[tuple[str | type, dict[str, Any]]]:
-    """The guards of a header with their settings; `guards` gives classes that are not ours."""
+    """The guards of a header with their settings; `guards` provides classes defined elsewhere."""
     rows, given = _guards_in(header), {cls.__name__: cls for cls in guards}
     if others := [other for other in given if other not in [row["guard"] for row in rows]]:
         stored = " and ".join(f"{row['guard']} version {row['guard_version']}" for row in rows)
@@ -203,7 +203,7 @@ def guards_in(
 
 
 def check_guards(name: str, posts: Sequence[Post], header: Mapping[str, Any]) -> list[list[str]]:
-    """Refuse guards of another version than those of a header; the kinds of senders that each of them knew."""
+    """Refuse guards of another version than the header's; returns the kinds of senders of each."""
     rows = _guards_in(header)
     for post, row in zip(posts, rows, strict=True):
         _check_version(name, post.guard_class, row["guard"], row["guard_version"])
@@ -211,14 +211,14 @@ def check_guards(name: str, posts: Sequence[Post], header: Mapping[str, Any]) ->
 
 
 def version(record: type) -> int:
-    """The version of a learner's or a guard's memory: another one cannot be taken over."""
+    """Version of the memory of a learner or a guard: memory of another version cannot be restored."""
     return int(getattr(record, "VERSION", 1))
 
 
 def restore(
     content: bytes, name: str, learner: str | type | None, guards: Sequence[type] = ()
 ) -> tuple[LearnerState, ImpressionBuffer, dict[str, Any], dict[str, Any]]:
-    """Learner state, impressions, header and arrays; `learner` and `guards` give classes that are not ours."""
+    """Learner state, impressions, header and arrays; `learner` and `guards` provide classes defined elsewhere."""
     header, arrays = unpack(content, name)
     state = _empty(header, learner, guards_in(name, header, guards))
     _check_version(name, state.learner_class, header["learner"], header["version"])
@@ -233,7 +233,7 @@ def restore(
 def _empty(
     header: Mapping[str, Any], learner: str | type | None, guards: Sequence[tuple[str | type, dict[str, Any]]]
 ) -> LearnerState:
-    """One with the settings of a header, that knows nothing."""
+    """A state with the settings of a header and empty memory."""
     length, settings, seed, shadow = (header[name] for name in ("length", "settings", "seed", "shadow"))
     if "most_pairs" in header:
         return CollectionState(
@@ -245,6 +245,6 @@ def _empty(
 
 
 def _check_version(name: str, cls: type, stored: str, number: int) -> None:
-    """Refuse a memory that is of another class, or of another version of this one."""
+    """Refuse memory of another class, or of another version of this one."""
     if cls.__name__ != stored or version(cls) != number:
         raise UnreadableSnapshot(f"{name} holds {stored} version {number}, not {cls.__name__} version {version(cls)}")

@@ -1,4 +1,4 @@
-"""The memory of a record in one made for more."""
+"""Copy a record's memory into a record for more items, and restore records from saved arrays."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,8 +13,7 @@ from ..learners.shared.ucb.bounds import Bounds
 def widen(record: Any, wider: Any, scalars: Any) -> Any:
     """`wider` with the memory of `record`, made for fewer items, and the scalar settings of a third one.
 
-    Bounds start afresh: they hold nothing that cannot be computed again. An array that has grown beyond what it is
-    made with stays as it is.
+    Bounds are reset: they can be recomputed. An array that has grown beyond its initial size is kept as it is.
     """
     fields = {}
     for name, value in zip(record._fields, record, strict=True):
@@ -37,7 +36,7 @@ def widen(record: Any, wider: Any, scalars: Any) -> Any:
 
 
 def _widened(posteriors: Posteriors, wider: Posteriors) -> Posteriors:
-    """As `Posteriors.widened`; a row after another where there is one a segment."""
+    """`Posteriors.widened`, row by row if there is one row per segment."""
     if posteriors.bar.ndim == 1:
         return posteriors.widened(wider)
     for s in range(posteriors.bar.shape[0]):
@@ -46,9 +45,9 @@ def _widened(posteriors: Posteriors, wider: Posteriors) -> Posteriors:
 
 
 def restored(record: Any, arrays: Mapping[str, Any], prefix: str, grows: bool) -> Any:
-    """A record of arrays that were saved under the names of its own; a size may differ only if it `grows`.
+    """A record with arrays that were saved under their names; sizes may differ only if it `grows`.
 
-    They are taken over, not copied: of a million items nobody has looked at most, and there they take no memory.
+    Arrays are used directly, not copied: of a million items most have no looks, and their pages take no memory.
     """
     fields = {}
     for name, value in zip(record._fields, record, strict=True):

@@ -150,6 +150,30 @@ def test_queries_and_events_in_files_of_their_own(tmp_path):
     assert log.boards == ["shop"]
 
 
+def paid(value, item="b", action="purchase", time="2026-03-01T10:05:00Z", query="q1"):
+    about = {"object": {"object_id": item}, "price": value}
+    return {"query_id": query, "action_name": action, "timestamp": time, "event_attributes": about}
+
+
+def test_purchases_of_ubi_are_what_came_of_clicks_where_they_are_asked_for():
+    rows = [*ubi({"ordinal": 2}), paid(9), paid(9), paid(4, time=None), paid(3, "a"), paid(1, query="q9")]
+    log = read([pl.DataFrame(rows, strict=False)], {"value": "purchase:price"})
+    assert log.bought.tolist() == [True, False]
+    assert log.sources[0]["value"].to_list() == [13.0, 0.0]  # the same event twice is one
+    assert "2 of 4 outcomes belong to no click in the log." in log.notes
+    assert read([pl.DataFrame(rows, strict=False)], {"value": "purchase"}).sources[0]["value"].to_list() == [2.0, 0.0]
+    back = [*rows, paid(20, action="refund")]
+    log = read([pl.DataFrame(back, strict=False)], {"value": "purchase:price,refund:price"})
+    assert (log.bought.tolist(), log.sources[0]["value"].to_list()) == ([False, False], [0.0, 0.0])
+    plain = read([pl.DataFrame(rows, strict=False)], {})
+    assert plain.bought is None
+    assert any("5 purchase" in note for note in plain.notes)
+    wrong = read([pl.DataFrame([*rows, paid(-2)], strict=False)], {"value": "purchase:price"}, most_broken=0.5)
+    assert wrong.examples[-1].why == "event_attributes.price of purchase is a number of at least 0, not -2"
+    with pytest.raises(ValueError, match="such as purchase:price,watch:seconds, not 'click:price'"):
+        read([pl.DataFrame(rows, strict=False)], {"value": "click:price"})
+
+
 def asked(*queries):
     """Lists for queries, each of an application, the first item clicked."""
     rows = []

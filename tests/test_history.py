@@ -197,6 +197,24 @@ def test_logs_of_ubi_say_segments_and_features_as_the_service_takes_them(server,
     assert (code, "row 2 of the log: unknown feature of a visit 'aeg': did you mean 'age'?" in said.err) == (2, True)
 
 
+def test_logs_of_ubi_say_what_came_of_clicks(server, send):
+    """Of lists with one click; what came of several is of none of them alone."""
+    server.client().put_board("ubi-paid", items=["a"], length=2, learner="CascadeTS", guard="Anyone")
+
+    def event(query, item, action="click"):
+        about = {"object": {"object_id": item}, "price": 5}
+        return {"query_id": query, "action_name": action, "timestamp": 9, "event_attributes": about}
+
+    rows = [{"query_id": n, "query_response_hit_ids": ["a", "b", "c"], "timestamp": 1} for n in "123"]
+    rows += [event("1", "b"), event("1", "b", "purchase"), event("2", "a"), event("3", "b"), event("3", "c")]
+    rows += [event("3", "c", "purchase")]
+    code, said = send("ubi-paid", rows, "--value", "purchase:price")
+    assert (code, server.client().board("ubi-paid")["outcomes"]) == (0, 1)
+    assert "something came of 1 clicks, and of 1 lists with several, whose values are left out" in said.out
+    code, said = send("ubi-paid", rows, "--value", "price:")
+    assert (code, "such as purchase:price" in said.err) == (2, True)
+
+
 def test_logs_say_features_by_their_names_whatever_the_file(server, tmp_path, capsys):
     make_known(server, "known", features=KINDS)
     frame = pl.DataFrame(

@@ -721,8 +721,13 @@ def test_requests_for_boards_of_several_owners_are_answered_by_any_worker(url, t
                 "event_attributes": {"object": {"object_id": ITEMS[1]}},
             }
         ]
-        said = client.ubi([*queries, *clicks])
-        assert (said["lists"], said["clicks"], said["refused"]) == (4, 1, {"404": 1})
+        about = {"object": {"object_id": ITEMS[1]}, "seconds": 5}
+        watched = [
+            {"action_name": "watch", "query_id": query["query_id"], "event_attributes": about}
+            for query in queries[:4]
+        ]
+        said = client.ubi([*queries, *clicks, *watched], outcomes="watch:seconds")
+        assert (said["lists"], said["clicks"], said["outcomes"], said["refused"]) == (4, 1, 4, {"404": 1})
         assert [message["row"] for message in said["messages"]] == ["row 5"]
     by_link = 'steadyrank_passed_on_total{by="link"}'
     for server, client in zip(servers, clients, strict=True):  # from here on over a connection that is there

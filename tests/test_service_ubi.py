@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 
 from service_tools import ITEMS, Server, replayed, serving
-from steadyrank.click_logs.formats.ubi import Click, Other, Query, Seen, read
+from steadyrank.click_logs.formats.ubi import Click, Other, Query, Seen, Worth, read, values_told
+from steadyrank.core.contract import memory
 from steadyrank.service.http.auth import make_key
 from steadyrank.service.storage import open_store
 
@@ -31,6 +32,13 @@ def event(id_="q1", item=ITEMS[1], **more):
     return row | {"timestamp": "2023-11-14T22:13:29Z", "event_attributes": about} | more
 
 
+def bought(value=None, id_="q1", item=ITEMS[1], **more):
+    row = event(id_, item, action_name="purchase")
+    if value is not None:
+        row["event_attributes"] = {**row["event_attributes"], "value": value}
+    return row | more
+
+
 async def send(local, body, code=200, where=""):
     return await local.ask("POST", f"ubi{where}", body, code)
 
@@ -47,6 +55,18 @@ def test_rows_mean_what_the_specification_says():
     seen = event(action_name="impression")
     assert read(seen) == Seen("q1", ITEMS[1], 2, "2023-11-14T22:13:29Z", "ann", "b")
     assert read(event(action_name="add_to_cart")) == Other("add_to_cart")
+    field, rest = "event_attributes.value", ("2023-11-14T22:13:29Z", "ann", "b")
+    assert read(bought(7.5)) == Worth("q1", ITEMS[1], "purchase", field, 7.5, *rest)
+    assert read(bought("7.5", "q1", action_name="Purchase"))[4] == 7.5  # text that is a number
+    assert read(bought())[4] == 1.0
+    told = values_told("watch:Seconds, purchase:object.price")
+    about = {"object": {"object_id": ITEMS[1], "price": 3}}
+    assert read(bought(9, event_attributes=about), told)[3:5] == ("event_attributes.object.price", 3)
+    assert read(bought(9, event_attributes={**about, "seconds": 40}, action_name="watch"), told)[4] == 40
+    assert read(bought(9, action_name="order"), told) == Other("order")
+    for wrong in ("", "purchase:", ":price", "click:price", "a,,b"):
+        with pytest.raises(ValueError, match="such as purchase:price"):
+            values_told(wrong)
     assert read({"query_id": "q1"}) == Other("rows without action")
 
 
@@ -85,6 +105,91 @@ async def test_queries_come_first_and_clicks_later_in_any_form(url):
         del bare["application"]
         assert taken(await send(local, [query("q4", timestamp=1.7e12), bare])) == (1, 1, 0)
         assert taken(await send(local, [query("q5", application="shop")], where="?board=b")) == (1, 0, 0)
+
+
+def learnt(local, name):
+    """Of each item with outcomes, how many clicks led to one, and what these were worth."""
+    state = local.worker.boards[name].board.learner_state
+    values = dict(memory(state.learner.values))
+    pairs = zip(values["bought"].tolist(), values["sums"].sum(1).tolist(), strict=True)
+    return {state.names[k]: pair for k, pair in enumerate(pairs) if pair[0] and k < len(state.names)}
+
+
+async def test_purchases_of_ubi_are_outcomes_as_those_that_are_reported_alone(url):
+    """In the same request as their clicks and later, once each, and the same after the log is read again."""
+    async with serving(url) as local:
+        for name in ("b", "observed"):
+            await local.board(name, settle=0, goal="value", outcome_days=3)
+        answer = await send(local, [bought(20.0), event(), query(), bought(20.0)])
+        assert (*taken(answer), answer["outcomes"]) == (1, 1, 1, 1)  # the same purchase twice is one
+        said = {"id": "q1", "items": ITEMS[:3], "client": "ann", "clicked": ITEMS[1], "time": 1.7e9}
+        shown = await local.ask("POST", "boards/observed/observe", said)
+        for body in ({"value": 20.0, "id": "1"}, {"value": 4, "id": "2", "kind": "return"}):
+            said = {"impression": shown["impression"], "item": ITEMS[1], **body}
+            await local.ask("POST", "boards/observed/outcomes", said)
+        later = [bought(20.0), bought("4", action_name="refund", timestamp="2023-11-15T08:00:00Z")]
+        answer = await send(local, later)
+        assert (answer["outcomes"], answer["duplicates"], answer["refused"]) == (1, 1, {})
+        assert learnt(local, "b") == learnt(local, "observed") == {ITEMS[1]: (1, 16.0)}
+        before = await send(local, [query("q2", timestamp=None), bought(3.0, "q2")])
+        assert (before["outcomes"], len(learnt(local, "b"))) == (1, 1)  # it waits for its click
+        assert taken(await send(local, event("q2"))) == (0, 1, 0)
+        assert learnt(local, "b") == {ITEMS[1]: (2, 19.0)}
+        mine = await local.rank()
+        rows = [event(mine["impression"], mine["items"][0]), bought(1.5, mine["impression"], mine["items"][0])]
+        answer = await send(local, rows)
+        assert (answer["clicks"], answer["outcomes"], answer["refused"]) == (1, 1, {})
+        assert (await local.ask("GET", "boards/b"))["outcomes"] == 4
+        local.clocks.pass_time(3.1 * 86_400.0)
+        late = await send(local, bought(1.0, "q2", timestamp=None))
+        assert "outcome_days" in late["messages"][0]["message"]
+        digest = local.digest()
+    assert replayed(url) == digest
+
+
+async def test_wrong_outcomes_are_refused_by_name_and_hold_up_no_click(url):
+    async with serving(url) as local:
+        await local.board(settle=0, goal="value")
+        names = {"x": "shoes", "candidates": ITEMS[:3]}
+        await local.ask("PUT", "collections/c", {"length": 3})
+        wrong = [
+            (bought("dear"), 422, "event_attributes.value of purchase must be a number from 0"),
+            (bought(-1), 422, "event_attributes.value of purchase must be a finite number from 0"),
+            (bought(True), 422, "event_attributes.value of purchase must be"),
+            (bought(1, timestamp="noon"), 422, "timestamp must be a time in ISO 8601"),
+            (bought(1, "q9"), 404, "no query 'q9' on board 'b': its list comes first"),
+            (bought(1, item=ITEMS[0]), 409, "without a click on this item"),
+            (bought(1, item=ITEMS[7]), 422, f"the list did not show {ITEMS[7]!r}"),
+        ]
+        answer = await send(local, [query(), event(), *(row for row, *_ in wrong), bought(2.0)])
+        assert (*taken(answer), answer["outcomes"]) == (1, 1, 0, 1)
+        told = {message["row"]: (message["code"], message["message"]) for message in answer["messages"]}
+        for n, (_, code, words) in enumerate(wrong, 3):
+            assert told[f"row {n}"][0] == code
+            assert words in told[f"row {n}"][1]
+        rows = [query("q2"), event("q2"), bought(5, "q2"), bought(5, "q2", action_name="watch")]
+        rows[3]["event_attributes"] = {**rows[3]["event_attributes"], "seconds": 30}
+        answer = await send(local, rows, where="?outcomes=watch:seconds")
+        assert (answer["outcomes"], answer["ignored"]) == (1, {"purchase": 1})
+        answer = await send(local, bought(5, "q2"), where="?outcomes=purchase:price")
+        assert "event_attributes.price of purchase must be a number" in answer["messages"][0]["message"]
+        assert "such as purchase:price" in (await send(local, rows, 422, "?outcomes=click"))["message"]
+        assert learnt(local, "b") == {ITEMS[1]: (2, 32.0)}
+        found = query(application="c", **{"user_query": names["x"]})
+        answer = await send(local, [found, bought(1, application="c")])
+        assert (answer["ignored"], answer["refused"]) == ({"purchase": 1}, {})  # it takes no outcomes
+
+
+async def test_purchases_come_by_streams(url):
+    async with serving(url) as local:
+        await local.board(settle=0, goal="value")
+        rows = [query(), event(), bought(4.0), bought(4.0), bought(-1)]
+        said = await local.ask("POST", "ingest?outcomes=purchase:value", {"rows": rows})
+        assert [row["code"] for row in said["rows"]] == [200, 200, 200, 200, 422]
+        assert learnt(local, "b") == {ITEMS[1]: (1, 4.0)}
+        assert (
+            "such as purchase:price" in (await local.ask("POST", "ingest?outcomes=:", {"rows": []}, 422))["message"]
+        )
 
 
 async def test_long_lists_are_cut_to_the_board(url):
@@ -146,7 +251,7 @@ NAMES = [*query(), *event(), "query_attributes"]
 )
 @settings(max_examples=200, deadline=None)
 def test_any_row_is_read_as_something(row):
-    assert isinstance(read(row), Query | Click | Seen | Other)
+    assert isinstance(read(row), Query | Click | Seen | Worth | Other)
 
 
 @pytest.mark.always
@@ -169,4 +274,8 @@ def test_a_key_for_one_board_sends_to_that_board_alone(tmp_path, url):
     with pytest.raises(Exception, match=re.escape("lacks the scope 'observe'")):
         server.client(keys["r"]).ubi(rows)
     assert admin.board("b")["impressions"] == 2
+    answer = observer.ubi([event("q3", application="b"), bought(2.0, "q3", application="b")])
+    assert (answer["clicks"], answer["outcomes"], answer["refused"]) == (1, 0, {"403": 1})
+    assert "lacks the scope 'feedback'" in answer["messages"][0]["message"]
+    assert admin.ubi([bought(2.0, "q3", application="b")], outcomes="purchase:value")["outcomes"] == 1
     assert server.stop() == 0

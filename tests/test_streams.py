@@ -329,7 +329,7 @@ def test_the_lag_is_told_while_the_service_is_away(monkeypatch):
     lags, pauses = [], []
 
     class Away:
-        def ingest(self, rows, places, board):
+        def ingest(self, rows, places, board, outcomes):
             raise ConnectionError("nobody listens")
 
     class Meter:

@@ -46,7 +46,10 @@ def add(commands: Any) -> None:
     sub.add_argument("--segment", metavar="COLUMN", default=None, help=words)
     words = "column of a feature of visits; else the one that is called as the feature; may be repeated"
     sub.add_argument("--feature", metavar="NAME=COLUMN", action="append", default=[], help=words)
-    words = "column: what came of the one click, such as the price paid; in logs with a row a list"
+    words = (
+        "column: what came of the one click, such as the price paid, in logs with a row a list; of UBI, ACTION or "
+    )
+    words += "ACTION:FIELD of event_attributes, such as purchase:price"
     sub.add_argument("--value", metavar="COLUMN", default=None, help=words)
     add_server(sub)
     words = "make the board if there is none, with the log's items and with settings as they are by default"
@@ -60,26 +63,28 @@ def add(commands: Any) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     need_report("polars")
+    import numpy as np
+
     from ..client import Client
 
     with contextlib.closing(Client(options.server, key_of(options), timeout=120.0)) as client:
         if options.length is not None and not options.make:
             raise ValueError(f"--length {options.length} is for a new board: it needs --make")
         board, present = _present(client, options)
-        log = read_log(options)
+        log = read_log(options, options.value)
         which = board_of(log, options.of, options.board)
         if fresh := board is None:
             longest = int(log.impressions.lengths()[log.board == which].max(initial=1))
             board = {"board": options.board, "length": options.length or longest}
         visits = PastVisits(log, board, options)
-        values = _values(log, options.value)
+        values, clicked = _values(log, options.value), log.impressions.clicks()
         rows: list[dict[str, Any]] = [
             {
                 "items": names,
                 "clicks": bits,
                 "examined": len(names),
                 **visits.of(i),
-                **_value_of(values, log, i, bits),
+                **_value_of(values, log, i, bits, int(clicked[i])),
             }
             for i, names, bits in lists_of(log, int(board["length"]), which, kept_by_weight(options, log))
         ]
@@ -91,6 +96,8 @@ def _run(options: argparse.Namespace) -> int:
         words += f"; {left_out:,} left out{LEFT_OUT}" if left_out else ""
         if options.value is not None:
             words += f"; something came of {sum('value' in row for row in rows):,} clicks"
+            several = sum(bool(values.get(int(log.row[i]), {}).get("value")) for i in np.flatnonzero(clicked > 1))
+            words += f", and of {several:,} lists with several, whose values are left out" if log.converted else ""
         print("\n".join([*log.notes, *visits.notes, words]))
         if not options.dry_run:
             if fresh:
@@ -106,15 +113,22 @@ def _values(log: "ClickLog", column: str | None) -> dict[int, dict[str, Any]]:
     if column is None:
         return {}
     have = [*log.columns.used(), *log.columns.unused]
-    if log.converted or log.columns.item is not None:
+    if log.converted:
+        return log.cells(["value"])
+    if log.columns.item is not None:
         raise ValueError(f"--value {column}: only logs with a row a list say what came of a click")
     if column not in have:
         raise ValueError(closest("column", column, have))
     return log.cells([column])
 
 
-def _value_of(values: dict[int, dict[str, Any]], log: "ClickLog", i: int, bits: list[int]) -> dict[str, float]:
-    """What came of the click of an impression, if anything did; the click may be below the board's places."""
+def _value_of(
+    values: dict[int, dict[str, Any]], log: "ClickLog", i: int, bits: list[int], clicks: int
+) -> dict[str, float]:
+    """What came of the click of an impression, if anything did; the click may be below the board's places.
+
+    `clicks`: of the whole list. A log of another system has one value for all of them: it is left out.
+    """
     row = int(log.row[i])
     cell = next(iter(values.get(row, {}).values()), None)
     try:
@@ -123,9 +137,9 @@ def _value_of(values: dict[int, dict[str, Any]], log: "ClickLog", i: int, bits: 
         value = math.nan
     if not 0.0 <= value < math.inf:
         raise ValueError(f"row {row} of the log: what came of a click is a number of at least 0, not {cell!r:.80}")
-    if value > 0.0 and sum(bits) > 1:
-        raise ValueError(f"row {row} of the log: the value {value:g} is of one click, and there are {sum(bits)}")
-    return {"value": value} if value > 0.0 and any(bits) else {}
+    if value > 0.0 and clicks > 1 and not log.converted:
+        raise ValueError(f"row {row} of the log: the value {value:g} is of one click, and there are {clicks}")
+    return {"value": value} if value > 0.0 and clicks == 1 and any(bits) else {}
 
 
 def _present(client: "Client", options: argparse.Namespace) -> tuple[dict[str, Any] | None, set[str]]:

@@ -33,6 +33,8 @@ def add(commands: Any) -> None:
     words = "what the service knows the stream by; another one if it was made anew (default: its name)"
     sub.add_argument("--source", default=None, metavar="NAME", help=words)
     sub.add_argument("--board", default=None, help="of messages that name none; of all rows of UBI")
+    words = "of rows of UBI, what is worth something and by which field of event_attributes (default: purchases)"
+    sub.add_argument("--outcomes", default=None, metavar="ACTION[:FIELD],...", help=words)
     sub.add_argument("--batch", type=int, default=500, metavar="MESSAGES", help="read at a time")
     sub.add_argument("--metrics", default=None, metavar="HOST:PORT", help="where Prometheus reads lag and counts")
     sub.add_argument("--once", action="store_true", help="end when nothing waits any more")
@@ -89,6 +91,7 @@ _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 def _run(options: argparse.Namespace) -> None:
+    from ..click_logs.formats.ubi import values_told
     from ..client import Client
     from ..streams.ingest import Ingest, Metrics
     from ..streams.opening import open_stream
@@ -96,6 +99,8 @@ def _run(options: argparse.Namespace) -> None:
 
     if not 1 <= options.batch <= 10_000:
         raise ValueError(f"--batch must be from 1 to 10000 messages, not {options.batch}")
+    if options.outcomes is not None:
+        values_told(options.outcomes)
     address, settings, key = read_address(stream_of(options)), settings_of(options), key_of(options)
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
     with contextlib.ExitStack() as stack:
@@ -105,7 +110,8 @@ def _run(options: argparse.Namespace) -> None:
         opened = open_stream(address, options.group, name, source, settings)
         stream = stack.enter_context(contextlib.closing(opened))
         client = stack.enter_context(contextlib.closing(Client(options.server, key, timeout=60.0, tries=1)))
-        ingest = Ingest(stream, client, Metrics(options.metrics), options.board, options.batch, stop)
+        metrics, rest = Metrics(options.metrics), (options.board, options.batch, stop)
+        ingest = Ingest(stream, client, metrics, *rest, outcomes=options.outcomes)
         print(f"ingesting {address.name} into {options.server}", flush=True)
         ingest.run(options.once)
     counts = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(ingest.counts.items()))

@@ -78,17 +78,16 @@ def add_options(sub: argparse.ArgumentParser, several_boards: bool = False) -> N
     sub.add_argument("--most-broken", default=MOST_BROKEN, metavar="SHARE", help="rows that may be unusable")
 
 
-def read_log(options: argparse.Namespace) -> "ClickLog":
-    """The log that the options name."""
-    from ..click_logs.click_log import read
+def read_log(options: argparse.Namespace, value: str | None = None) -> "ClickLog":
+    """The log that the options name; `value`: of another system's log, which rows say what came of clicks."""
+    from ..click_logs.click_log import read, schema_of
     from ..click_logs.files import sources_of
 
-    return read(
-        sources_of(options.logs),
-        {name: options.board_column if name == "board" else getattr(options, name) for name in COLUMNS},
-        most_broken=share("--most-broken", options.most_broken),
-        **how_to_read(options),
-    )
+    logs = sources_of(options.logs)
+    roles = {name: options.board_column if name == "board" else getattr(options, name) for name in COLUMNS}
+    if value is not None and schema_of(logs, roles, **how_to_read(options)) is not None:
+        roles["value"] = value
+    return read(logs, roles, most_broken=share("--most-broken", options.most_broken), **how_to_read(options))
 
 
 def board_of(log: "ClickLog", wanted: str | None, like: str | None = None) -> int:

@@ -111,7 +111,8 @@ def read(
         read_as = _words(columns, roles, by_query)
         other = converted(logs, columns, roles, by_query)
         logs = [other.frame]
-        columns = understand(other.frame.drop(ROW), {"items": "items", "clicked": "clicked"}, None)
+        told = {"value": "value"} if "value" in other.frame.columns else {}
+        columns = understand(other.frame.drop(ROW), {"items": "items", "clicked": "clicked", **told}, None)
         kept = None
     else:
         read_as = columns.in_words()
@@ -159,6 +160,19 @@ def explained(
             "columns found": ", ".join(sample.columns),
         }
     return {"format": "plain", **meaning.in_words()}
+
+
+def schema_of(
+    logs: Sequence[Source],
+    roles: dict[str, str | None],
+    *,
+    first_position: int | None = None,
+    time_format: str | None = None,
+    format: str | None = None,
+) -> Format | None:
+    """The schema of another system that a log is read by, from the first rows alone; None for a plain log."""
+    meaning = _sniffed(peek(logs), roles, first_position, time_format, format)
+    return meaning if isinstance(meaning, Format) else None
 
 
 def _check_files(logs: Sequence[Source]) -> None:

@@ -1,5 +1,6 @@
 """Logs of other systems: which schema rows have, and one row a list made of them, with what of it was clicked."""
 
+import functools
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from ..core.settings import closest
 from .columns import flag
 from .files import ROW, Broken, Source, read_blocks
 from .formats import dsjson, events, ga4, metarank, personalize, sessions, ubi
+from .formats.fields import WrongRow
 from .formats.joiner import EventJoiner, ShownList
 
 
@@ -24,6 +26,7 @@ class Format(NamedTuple):
     plain_first: bool  # whether rows that can be read as a plain log are one
     roles: tuple[str, ...]  # what a column of another name may be told to be
     boards: tuple[str, ...]  # columns that may name the board: of the query, of the surface; empty: only the latter
+    values: bool  # whether it can be told which rows say what came of clicks
 
     def by_query(self, board: str | None, where_known: bool) -> bool:
         """Whether the lists of a query are a board: as `board`, a column, says, else `where_known`."""
@@ -40,6 +43,7 @@ FORMATS = {
         module in (sessions, events),
         events.ROLES if module is events else (),
         ubi.BOARDS if module is ubi else (),
+        module is ubi,
     )
     for module in (ubi, ga4, personalize, dsjson, metarank, sessions, events)
 }
@@ -84,6 +88,9 @@ def check_told(
             continue
         if role == "board" and value in schema.boards:
             continue
+        if role == "value" and schema.values:
+            ubi.values_told(value)
+            continue
         if role == "board" and schema.boards:
             raise ValueError(
                 f"{value!r} cannot tell boards or queries of {schema.name}: {' or '.join(schema.boards)} can"
@@ -109,7 +116,11 @@ def converted(
 
     `by_query`: the lists of a query are a board.
     """
-    role_of = {name: role for role, name in roles.items() if name and name not in schema.boards}
+    named = {role: name for role, name in roles.items() if name and name not in schema.boards}
+    take, worth = schema.take, named.pop("value", None) if schema.values else None
+    if worth is not None:
+        take = functools.partial(ubi.take, values=ubi.values_told(worth))
+    role_of = {name: role for role, name in named.items()}
     joiner = EventJoiner()
     broken: list[Broken] = []
     rows = 0
@@ -119,12 +130,15 @@ def converted(
         for row in frame.iter_rows(named=True):
             number = row.pop(ROW)
             values = {name: value for name, value in row.items() if value is not None and name not in role_of}
-            named = {role: row[name] for name, role in role_of.items() if row.get(name) is not None}
-            schema.take({**values, **named}, number, joiner)
+            told = {role: row[name] for name, role in role_of.items() if row.get(name) is not None}
+            try:
+                take({**values, **told}, number, joiner)
+            except WrongRow as error:
+                broken.append(Broken(number, str(error), str(row)[:80]))
     notes = joiner.join()
     if by_query:
         _name_by_query(joiner.lists)
-    frame = _frame(joiner.lists).filter(pl.col("items").list.len() > 0)
+    frame = _frame(joiner.lists, worth is not None).filter(pl.col("items").list.len() > 0)
     frame = frame.drop([role for role, name in roles.items() if name == ""], strict=False)
     if frame.is_empty():
         raise ValueError(f"no list can be read as {schema.name} ({schema.words}); {' '.join(notes)}".strip())
@@ -141,8 +155,8 @@ def _name_by_query(lists: list[ShownList]) -> None:
             one.board = ""
 
 
-def _frame(lists: list[ShownList]) -> pl.DataFrame:
-    """One row a list; a column of what is known of visits where any list has it."""
+def _frame(lists: list[ShownList], valued: bool) -> pl.DataFrame:
+    """One row a list, `valued` with what came of its clicks; a column of what is known of visits where any has it."""
     columns: dict[str, list[Any]] = {
         "time": [math.nan if one.time is None else one.time for one in lists],
         "client": [None if one.client is None else str(one.client) for one in lists],
@@ -156,6 +170,7 @@ def _frame(lists: list[ShownList]) -> pl.DataFrame:
             "items": pl.Series([one.items for one in lists], dtype=pl.List(pl.String)),
             "clicked": pl.Series([one.bits for one in lists], dtype=pl.List(pl.Int64)),
             **{name: pl.Series(of, dtype=pl.Float64 if name == "time" else pl.String) for name, of in given.items()},
+            **({"value": pl.Series([one.value for one in lists], dtype=pl.Float64)} if valued else {}),
             ROW: pl.Series([one.row for one in lists], dtype=pl.Int64),
         }
     )

@@ -318,13 +318,15 @@ class Api:
         return Observed(got["outcome"], got["impression"], got["expires"], tuple(got["ours"]))
 
     @steps
-    def ubi(self, rows: Iterable[Mapping[str, Any]], board: str | None = None) -> Steps[dict[str, Any]]:
+    def ubi(
+        self, rows: Iterable[Mapping[str, Any]], board: str | None = None, outcomes: str | None = None
+    ) -> Steps[dict[str, Any]]:
         """Learn from queries and events of User Behavior Insights; what was taken, and what was refused and why.
 
-        `board`: in place of the rows' `application`.
+        `board`: in place of the rows' `application`. `outcomes`: in place of purchases, the actions that are worth
+        something and where their values stand below `event_attributes`, such as `purchase:price,watch:seconds`.
         """
-        where = "" if board is None else f"?board={quote(board, safe='')}"
-        return (yield from self._ask("POST", f"/v1/ubi{where}", list(rows)))
+        return (yield from self._ask("POST", f"/v1/ubi{_query(board=board, outcomes=outcomes)}", list(rows)))
 
     @steps
     def ingest(
@@ -332,17 +334,18 @@ class Api:
         rows: Iterable[Mapping[str, Any]],
         places: Iterable[tuple[str, int]] | None = None,
         board: str | None = None,
+        outcomes: str | None = None,
     ) -> Steps[list[dict[str, Any]]]:
         """Messages of a stream: answers, outcomes, lists as for `observe`, rows of UBI; a row with code for each.
 
         `places`: of each, the stream with its partition and the offset there. `board`: of messages that name none.
+        `outcomes`: of rows of UBI, as for `ubi`.
         Rows with `again` were not taken for now, and are to be sent again.
         """
         body = {"rows": list(rows), "places": None if places is None else list(places)}
-        outcomes: list[dict[str, Any]] = (yield from self._ask("POST", f"/v1/ingest{_query(board=board)}", body))[
-            "rows"
-        ]
-        return outcomes
+        path = f"/v1/ingest{_query(board=board, outcomes=outcomes)}"
+        done: list[dict[str, Any]] = (yield from self._ask("POST", path, body))["rows"]
+        return done
 
     @steps
     def feedback_batch(self, answers: Iterable[Mapping[str, Any]]) -> Steps[list[dict[str, Any]]]:

@@ -37,10 +37,10 @@ def with_goal(learner: str | type, settings: Mapping[str, Any], goal: Goal) -> d
     return {**settings, "goal": goal}
 
 
-def amount_of(value: Any, kind: str) -> float:
-    """What an outcome adds to what a click is worth; less than 0 for a return."""
+def amount_of(value: Any, kind: str, name: str = "value") -> float:
+    """What an outcome adds to what a click is worth; less than 0 for a return. `name`: what the value is called."""
     try:
-        amount = real("value", value, 0.0, MOST_VALUE)
+        amount = real(name, value, 0.0, MOST_VALUE)
     except ValueError as error:
         raise Refused(422, str(error)) from error
     return -amount if kind == RETURN else amount

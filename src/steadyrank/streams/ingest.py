@@ -63,7 +63,7 @@ class _Row(NamedTuple):
 
 
 class Ingest:
-    """Takes messages until `stop` says so. `board`: of messages that name none."""
+    """Takes messages until `stop` says so. `board`: of messages that name none; `outcomes`: of rows of UBI."""
 
     def __init__(
         self,
@@ -74,8 +74,10 @@ class Ingest:
         batch: int = BATCH,
         stop: Callable[[], bool] = lambda: False,
         sleep: Callable[[float], Any] = time.sleep,
+        outcomes: str | None = None,
     ) -> None:
-        self._stream, self._client, self._metrics, self._board = stream, client, metrics, board
+        self._stream, self._client, self._metrics = stream, client, metrics
+        self._board, self._worth = board, outcomes
         self._batch, self._stop, self._sleep = batch, stop, sleep
         self.counts: Counter[str] = Counter()
         self._looked = -_LOOK  # when the lag was told
@@ -138,7 +140,7 @@ class Ingest:
         """Send messages in one request; those that have to be sent again."""
         try:
             places = [(row.message.stream, row.message.offset) for row in rows]
-            outcomes = self._client.ingest([row.content for row in rows], places, self._board)
+            outcomes = self._client.ingest([row.content for row in rows], places, self._board, self._worth)
         except ConnectionError as error:
             log.warning("messages wait: %s", error)
             return list(rows)

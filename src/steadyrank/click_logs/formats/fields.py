@@ -15,14 +15,23 @@ SEEN = {
 }
 
 
+class WrongRow(ValueError):
+    """A row that cannot be used, and why."""
+
+
+def plain_word(word: Any) -> str:
+    """A word for what a row tells of, in small letters."""
+    return str(word).strip().lower().replace("-", "_").replace(" ", "_")
+
+
 def is_click(word: Any) -> bool:
     """Whether the word for what a row tells of says that something was clicked."""
-    return str(word).strip().lower().replace("-", "_").replace(" ", "_") in CLICKED
+    return plain_word(word) in CLICKED
 
 
 def is_shown(word: Any) -> bool:
     """Whether the word for what a row tells of says that something was shown."""
-    return str(word).strip().lower().replace("-", "_").replace(" ", "_") in SEEN
+    return plain_word(word) in SEEN
 
 
 def first_of(row: dict[str, Any], *names: str) -> Any:

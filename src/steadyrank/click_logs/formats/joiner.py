@@ -23,6 +23,7 @@ class ShownList:
     query: Any = None  # what was asked
     places: list[float] | None = None  # of its items, where it is told of item by item
     bits: list[int] = field(default_factory=list)  # whether each item was clicked, once joined
+    value: float = 0.0  # of what came of its clicks, once joined
 
 
 @dataclass(slots=True)
@@ -42,6 +43,7 @@ class EventJoiner:
         self.lists: list[ShownList] = []
         self._by_key: dict[Any, int] = {}
         self._clicks: list[_Click] = []
+        self._outcomes: dict[tuple[Any, str], dict[str, float]] = {}  # by list and item, each by its id
         self._others: collections.Counter[str] = collections.Counter()  # rows that are neither, by what they are
 
     def add_list(
@@ -85,6 +87,10 @@ class EventJoiner:
         """A click; without a key it belongs to the last list of its client that shows the item."""
         self._clicks.append(_Click(row, key, str(item), _time(time), client, board))
 
+    def add_outcome(self, key: Any, item: Any, id_: str, amount: float) -> None:
+        """What came of a click on an item of a list, once by its id; less than 0 for a return."""
+        self._outcomes.setdefault((key, str(item)), {}).setdefault(id_, amount)
+
     def add_other(self, what: Any) -> None:
         """A row that tells of neither."""
         self._others[str(what)] += 1
@@ -100,10 +106,24 @@ class EventJoiner:
         for i, one in enumerate(self.lists):
             one.bits = [int(name in clicked[i]) for name in one.items] if i in clicked else [0] * len(one.items)
         notes = [f"{lost:,} of {len(self._clicks):,} clicks belong to no list in the log."] if lost else []
+        if unclicked := self._give_values(clicked):
+            of = sum(map(len, self._outcomes.values()))
+            notes.append(f"{unclicked:,} of {of:,} outcomes belong to no click in the log.")
         if self._others:
             kinds = ", ".join(f"{count:,} {what}" for what, count in self._others.most_common(5))
             notes.append(f"Rows that tell neither of a list nor of a click were left out: {kinds}.")
         return notes
+
+    def _give_values(self, clicked: dict[int, set[str]]) -> int:
+        """Give each list what came of its clicks, of none less than 0; how many outcomes have no click."""
+        unclicked = 0
+        for (key, item), amounts in self._outcomes.items():
+            i = self._by_key.get(key, -1)
+            if item in clicked.get(i, ()):
+                self.lists[i].value += max(math.fsum(amounts.values()), 0.0)
+            else:
+                unclicked += len(amounts)
+        return unclicked
 
     def _clicked(self) -> tuple[dict[int, set[str]], int]:
         """What was clicked of each list, by its number, and how many clicks have no list."""

@@ -3,9 +3,11 @@
 The service takes these rows, too.
 """
 
+import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from .fields import first_in, is_click, is_shown, lowered, opened
+from .fields import WrongRow, first_in, is_click, is_shown, lowered, number, opened, plain_word, seconds
 from .joiner import EventJoiner
 
 NAME = "ubi"
@@ -15,6 +17,11 @@ BOARDS = TEXT, "application"  # columns that may name the board of a list: of it
 HITS = ("query_response_hit_ids", "query_response_hits_ids")
 SEGMENT, FEATURES = ("query_attributes.segment",), ("query_attributes.features",)
 OBJECT = ("event_attributes.object.object_id", "event_attributes.object.internal_id")
+RETURNS = {"return", "returned", "refund", "refunded"}  # actions that take off what was reported before
+# where the value of an action stands below `event_attributes`; None: in `value`, and it is 1 without one
+Values: TypeAlias = Mapping[str, str | None]
+PURCHASES: Values = dict.fromkeys(["purchase", "purchased", "buy", "bought", "order", "ordered", *sorted(RETURNS)])
+NO_VALUES: Values = {}
 PLACE = ("event_attributes.position.ordinal", "event_attributes.position.index", "event_attributes.position")
 
 
@@ -51,22 +58,53 @@ class Seen(NamedTuple):
     board: Any
 
 
+class Worth(NamedTuple):
+    """Something that came of a click on an item of a query's list."""
+
+    query: Any
+    item: Any
+    action: str
+    field: str  # where its value stands
+    value: Any  # unchecked
+    time: Any
+    client: Any
+    board: Any
+
+    @property
+    def id(self) -> str:
+        """What it is known by among all that came of the click: the same event again is the same."""
+        return f"{self.action} {'' if self.time is None else seconds(self.time)}"
+
+
 class Other(NamedTuple):
     """A row that tells of neither, by what it is."""
 
     what: Any
 
 
-Row: TypeAlias = Query | Click | Seen | Other
+Row: TypeAlias = Query | Click | Seen | Worth | Other
 # every field, in small letters, that `read` looks at; of an object, its outermost name
 FIELDS = {"query_id", "action_name", "timestamp", "client_id", "session_id", "user_id", "application", TEXT, *HITS}
 FIELDS |= {"query_attributes", "event_attributes", "object_id"}
 FIELDS |= {*SEGMENT, *FEATURES, *OBJECT, *PLACE}  # what would be told under the whole name, dots included
 
 
-def read(row: dict[str, Any]) -> Row:
+def values_told(text: str) -> Values:
+    """Which actions are outcomes and where their values stand, of text such as `purchase:price,watch:seconds`."""
+    told: dict[str, str | None] = {}
+    for part in text.split(","):
+        action, colon, field = part.strip().partition(":")
+        if not action or (colon and not field) or is_click(action) or is_shown(action):
+            words = "actions that come after a click, each with the field of event_attributes that has its value"
+            raise ValueError(f"outcomes of ubi are {words}, such as purchase:price,watch:seconds, not {text!r:.80}")
+        told[plain_word(action)] = field.lower() or None
+    return told
+
+
+def read(row: dict[str, Any], values: Values = PURCHASES) -> Row:
     """What a row says; `position.ordinal` counts from the top, `position.index` does where that is used.
 
+    `values`: which actions are outcomes.
     `query_attributes` may hold anything; the plugin of OpenSearch takes text alone there, so `features` may be JSON.
     """
     row = lowered(row)  # once: it may have any number of other fields
@@ -83,7 +121,18 @@ def read(row: dict[str, Any]) -> Row:
         return Click(key, item, client, board)
     if is_shown(action) and key is not None and item is not None:
         return Seen(key, item, place, time, client, board)
+    if action is not None and (word := plain_word(action)) in values and key is not None and item is not None:
+        field = f"event_attributes.{values[word] or 'value'}"
+        value = first_in(row, field)
+        if value is None and values[word] is None:
+            value = 1.0
+        return Worth(key, item, word, field, _as_number(value), time, client, board)
     return Other(action or "rows without action")
+
+
+def _as_number(value: Any) -> Any:
+    """Text that is a number as that number; anything else as it is."""
+    return value if not isinstance(value, str) or math.isnan(number(value)) else number(value)
 
 
 def fits(row: dict[str, Any]) -> bool:
@@ -91,14 +140,24 @@ def fits(row: dict[str, Any]) -> bool:
     return "query_id" in row and ("action_name" in row or any(name in row for name in HITS))
 
 
-def take(row: dict[str, Any], number: int, joiner: EventJoiner) -> None:
-    """Take a query or an event."""
-    match read(row):
+def take(row: dict[str, Any], number: int, joiner: EventJoiner, values: Values = NO_VALUES) -> None:
+    """Take a query or an event; `values`: which actions are outcomes."""
+    match read(row, values):
         case Query(id_, items, time, client, board, segment, features, text):
             joiner.add_list(number, id_, items, time, client, board, segment, features, text)
         case Click(query, item):
             joiner.add_click(number, query, item)
         case Seen(query, item, place, time, client, board):
             joiner.add_shown_item(number, query, item, place, time, client, board)
+        case Worth() as worth:
+            joiner.add_outcome(worth.query, worth.item, worth.id, _amount(worth))
         case other:
             joiner.add_other(other.what)
+
+
+def _amount(worth: Worth) -> float:
+    """What it adds to what the click is worth."""
+    value = worth.value
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < math.inf:
+        raise WrongRow(f"{worth.field} of {worth.action} is a number of at least 0, not {value!r:.80}")
+    return -float(value) if worth.action in RETURNS else float(value)

@@ -20,7 +20,7 @@ from .bodies import decode, encode
 from .observe_routes import ObserveIn, observe_at
 from .rank_routes import BatchRow, OutcomeRow, answer_row, outcome_row
 from .request import AWAY, Call, at_owners, gather_in_turns, pass_on
-from .ubi_routes import Count, joined, read_object, take_all
+from .ubi_routes import Count, joined, read_object, take_all, values_told
 
 _MOST_ROWS = 10_000
 _TURN = 0.003  # seconds of reading messages between other requests
@@ -89,6 +89,7 @@ async def ingest(call: Call, body: IngestIn) -> IngestOut:
         raise Refused(422, f"a request has at most {_MOST_ROWS} messages, not {len(rows)}")
     if places is not None and len(places) != len(rows):
         raise Refused(422, f"places must be one for each of the {len(rows)} messages, not {len(places)}")
+    values_told(call)  # which is refused as a whole
     done: list[IngestRowOut] = [_refused(503, AWAY)] * len(rows)
     messages = await _read(rows, call.query.get("board"), done)
     if places is not None:
@@ -195,7 +196,7 @@ async def _observe(call: Call, message: _Message) -> IngestRowOut:
 
 async def _take_ubi(call: Call, messages: list[_Message], done: list[IngestRowOut]) -> None:
     count = Count(len(messages))
-    entries = await joined([("row", [message.raw for message in messages])], call.query.get("board"), count)
+    entries = await joined([("row", [message.raw for message in messages])], call, count)
     for entry in entries:
         if entry.row and (place := messages[_number(entry.row)].place) is not None:
             entry.place = place

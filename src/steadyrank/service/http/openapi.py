@@ -39,6 +39,7 @@ _QUERY: dict[str, dict[str, Any]] = {
     "after": {"type": "string"},
     "cohort": {"type": "string", "pattern": f"^{KIND_NAME}$"},
     "segment": {"type": "string"},
+    "outcomes": {"type": "string", "examples": ["purchase:price,watch:seconds"]},
     "format": {"type": "string", "enum": list(FORMATS), "default": FORMATS[0]},
     "looks": {"type": "integer", "minimum": 1, "default": 1},
     "highest": {"type": "integer", "minimum": 1, "maximum": 100, "default": 3},

@@ -173,7 +173,8 @@ async def at_owners(
 async def pass_on(call: Call, address: str, path: str, body: Any, gives: type[T]) -> T | ErrorOut:
     """Send rows to another worker that owns their boards; returns its answer, or why it accepted none."""
     assert call.elsewhere is not None
-    query = f"?{urlencode({'board': call.query['board']})}" if "board" in call.query else ""
+    said = {name: call.query[name] for name in ("board", "outcomes") if name in call.query}
+    query = f"?{urlencode(said)}" if said else ""
     try:
         code, content = await call.elsewhere.ask(address, "POST", path + query, encode(body))
     except Unavailable:

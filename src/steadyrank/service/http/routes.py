@@ -60,6 +60,7 @@ _LOST = Change("query forgotten")
 _CLIENT = f"{_BOARD}/clients/{{client}}"
 _QUERIES = f"{COLLECTIONS}/{{collection}}"
 _STATE_QUERY, _PAGE, _LIMIT = ("limit", "after", "segment"), ("limit", "after"), ("limit",)
+_OF_UBI = "board", "outcomes"
 _JUDGMENTS = ("format", "looks", "highest")
 _MADE = Change("collection made or changed", detail_collection)
 
@@ -88,8 +89,8 @@ _BOARD_ROUTES = [
     Route("POST", f"{_BOARD}/outcomes", "feedback", "What came of a click", outcome),
     Route("POST", OUTCOMES, "feedback", "What came of many clicks", outcome_batch, True),
     Route("POST", f"{_BOARD}/observe", "observe", "A list of another ranker", observe),
-    Route("POST", UBI, "observe", "User Behavior Insights", ubi, True, query=("board",)),
-    Route("POST", INGEST, "observe", "Messages of a stream", ingest, True, query=("board",)),
+    Route("POST", UBI, "observe", "User Behavior Insights", ubi, True, query=_OF_UBI),
+    Route("POST", INGEST, "observe", "Messages of a stream", ingest, True, query=_OF_UBI),
     Route("GET", BOARDS, "rank", "Boards by name", list_boards, query=("limit", "after")),
     Route("PUT", _BOARD, "admin", "Make or change a board", put_board, True, _PUT),
     Route("GET", _BOARD, "rank", "A board", get_board),

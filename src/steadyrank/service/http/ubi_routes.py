@@ -2,9 +2,11 @@
 
 import asyncio
 import collections
+import functools
 import math
 import time
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Raw
@@ -14,6 +16,7 @@ from ...click_logs.formats.fields import seconds
 from ...core.refusals import Refused
 from ...live.answers import Given
 from ...live.features import SEGMENT_NAME, Values
+from ...live.outcomes import RETURN, amount_of
 from ..board.checks import check_name
 from ..board.schema import Schema
 from ..storage import Unavailable
@@ -33,6 +36,7 @@ _MESSAGES = 10  # refusals with a message
 _KINDS = 20  # kinds of ignored rows that are listed
 _LONGEST_ID = 200  # of another ranker's list; impression ids of ours are longer
 _SHORTEST_OWN, _LONGEST_OWN = 64, 1 << 16
+_NO_LIST = "no query {!r} on board {!r}: its list comes first"
 _MILLISECONDS = 1e11  # larger times are in milliseconds: as seconds since 1970, they would be beyond the year 5138
 
 # rows; an object with lists of `queries` and `events`; or a single row. Each is decoded on its own
@@ -50,35 +54,50 @@ class UbiRowOut(Schema):
 
 
 class UbiOut(Schema):
-    """`lists` and `clicks` that were learnt from, and known ones (`duplicates`).
+    """`lists`, `clicks` and `outcomes` that were learnt from, and known ones (`duplicates`).
 
-    `ignored`: rows about neither lists nor clicks, by kind. `refused`: the number of refused rows by code, with
-    `messages` for the first ten.
+    `ignored`: other rows, by kind. `refused`: the number of refused rows by code, with `messages` for the first ten.
     """
 
     lists: int
     clicks: int
+    outcomes: int
     duplicates: int
     ignored: dict[str, int]
     refused: dict[str, int]
     messages: list[UbiRowOut]
 
 
+class _Outcome(NamedTuple):
+    """What came of a click on an item, and how it is known; less than 0 for a return."""
+
+    action: str
+    item: str
+    id: str
+    amount: float
+
+
 class _Entry:
-    """What the rows say of one list: the query, if it is among them, and what was clicked, by the names of rows."""
+    """What the rows say of one list: the query, if it is among them, what was clicked, and what came of it."""
 
     def __init__(self, board: str, id_: str) -> None:
         self.board, self.id = board, id_
         self.query: ubi_rows.Query | None = None
         self.row = ""  # of the query
         self.clicks: dict[str, str] = {}  # by item: the name of the row
+        self.outcomes: dict[str, _Outcome] = {}  # by the name of the row
         self.client: Any = None
         self.place = "", 0  # of the query, if it came from a stream
 
     @property
+    def told(self) -> list[str]:
+        """The names of the rows of the query and its clicks."""
+        return [self.row, *self.clicks.values()] if self.row else [*self.clicks.values()]
+
+    @property
     def rows(self) -> list[str]:
         """The names of all rows."""
-        return [self.row, *self.clicks.values()] if self.row else [*self.clicks.values()]
+        return [*self.told, *self.outcomes]
 
 
 class Count:
@@ -86,7 +105,7 @@ class Count:
 
     def __init__(self, most: int = _MESSAGES) -> None:
         self._most = most
-        self.lists = self.clicks = self.duplicates = 0
+        self.lists = self.clicks = self.outcomes = self.duplicates = 0
         self.ignored: collections.Counter[str] = collections.Counter()
         self.refused: collections.Counter[str] = collections.Counter()
         self.messages: list[UbiRowOut] = []
@@ -101,6 +120,7 @@ class Count:
         """Add the results of another worker; `here`: the names of its rows in this request."""
         self.lists += other.lists
         self.clicks += other.clicks
+        self.outcomes += other.outcomes
         self.duplicates += other.duplicates
         self.ignored.update(other.ignored)
         self.refused.update(other.refused)
@@ -112,6 +132,7 @@ class Count:
         return UbiOut(
             lists=self.lists,
             clicks=self.clicks,
+            outcomes=self.outcomes,
             duplicates=self.duplicates,
             ignored=dict(self.ignored.most_common(_KINDS)),
             refused=dict(self.refused),
@@ -125,7 +146,7 @@ async def ubi(call: Call, body: UbiIn) -> UbiOut:
     size = sum(len(rows) for _, rows in parts)
     if size > _MOST_ROWS:
         raise Refused(422, f"a request has at most {_MOST_ROWS} rows, not {size}")
-    entries = await joined(parts, call.query.get("board"), count)
+    entries = await joined(parts, call, count)
     await at_owners(
         call,
         entries,
@@ -177,9 +198,17 @@ def _parts(body: list[Raw] | dict[str, Raw]) -> list[tuple[str, list[Raw]]]:
     return [(part, rows if isinstance(rows, list) else read(rows)) for part, rows in body.items()]
 
 
-async def joined(parts: list[tuple[str, list[Raw]]], board: str | None, count: Count) -> list[_Entry]:
-    """Join rows into one entry per list, in order, entries with queries first. `board`: overrides `application`."""
-    joining, turn, done = _Joining(board, count), time.perf_counter(), 0
+def values_told(call: Call) -> ubi_rows.Values:
+    """Which actions are outcomes, and where their values stand."""
+    try:
+        return ubi_rows.values_told(call.query["outcomes"]) if "outcomes" in call.query else ubi_rows.PURCHASES
+    except ValueError as error:
+        raise Refused(422, str(error)) from None
+
+
+async def joined(parts: list[tuple[str, list[Raw]]], call: Call, count: Count) -> list[_Entry]:
+    """Join rows into one entry per list, in order, entries with queries first."""
+    joining, turn, done = _Joining(call.query.get("board"), values_told(call), count), time.perf_counter(), 0
     for part, rows in parts:
         for number, row in enumerate(rows, 1):
             joining.take(f"{part} {number}", row)
@@ -191,26 +220,29 @@ async def joined(parts: list[tuple[str, list[Raw]]], board: str | None, count: C
 
 
 class _Joining:
-    """Joins the rows about the same list."""
+    """Joins the rows about the same list.
 
-    def __init__(self, board: str | None, count: Count) -> None:
-        self._board, self._count = board, count
+    `board`: in place of `application`; `values`: which actions are outcomes.
+    """
+
+    def __init__(self, board: str | None, values: ubi_rows.Values, count: Count) -> None:
+        self._board, self._values, self._count = board, values, count
         self._lists: dict[tuple[Any, str], _Entry] = {}
         self._where: dict[str, str] = {}  # by query: its board, which events need not name
         self._again: list[_Entry] = []
-        self._clicks: list[tuple[str, ubi_rows.Click]] = []
+        self._clicks: list[tuple[str, ubi_rows.Click | ubi_rows.Worth]] = []
 
     def take(self, name: str, row: Raw) -> None:
         """Add a row."""
         try:
-            read = ubi_rows.read(read_object(row))
+            read = ubi_rows.read(read_object(row), self._values)
             if isinstance(read, ubi_rows.Query) and read.items:
                 entry = _Entry(_board(self._board or read.board), _id(read.id))
                 entry.query, entry.row, entry.client = read, name, read.client
                 if self._lists.setdefault((entry.board, entry.id), entry) is not entry:
                     self._again.append(entry)
                 self._where[entry.id] = entry.board
-            elif isinstance(read, ubi_rows.Click):
+            elif isinstance(read, ubi_rows.Click | ubi_rows.Worth):
                 self._clicks.append((name, read))
             else:
                 self._count.ignored[_what(read)] += 1
@@ -218,15 +250,19 @@ class _Joining:
             self._count.refuse(name, refusal.code, str(refusal))
 
     async def end(self) -> list[_Entry]:
-        """Return the lists with their clicks."""
+        """Return the lists with their clicks and outcomes."""
         for number, (name, click) in enumerate(self._clicks):
             if number % _CLICKS_IN_A_TURN == 0:
                 await asyncio.sleep(0)
             try:
                 id_ = _id(click.query)
                 place = _board(self._board or click.board or self._where.get(id_))
+                outcome = _outcome(click) if isinstance(click, ubi_rows.Worth) else None
                 entry = self._lists.setdefault((place, id_), _Entry(place, id_))
-                entry.clicks.setdefault(str(click.item), name)
+                if outcome is not None:
+                    entry.outcomes[name] = outcome
+                else:
+                    entry.clicks.setdefault(str(click.item), name)
                 entry.client = click.client if entry.client is None else entry.client
             except Refused as refusal:
                 self._count.refuse(name, refusal.code, str(refusal))
@@ -241,6 +277,14 @@ def read_object(row: Raw) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     raise Refused(422, f"a row is an object, not {bytes(row)[:80].decode(errors='replace')}")
+
+
+def _outcome(worth: ubi_rows.Worth) -> _Outcome:
+    """An outcome whose value and time can be read."""
+    _time(worth.time)
+    kind = RETURN if worth.action in ubi_rows.RETURNS else worth.action
+    amount = amount_of(worth.value, kind, f"{worth.field} of {worth.action}")
+    return _Outcome(worth.action, str(worth.item), worth.id, amount)
 
 
 def _what(row: ubi_rows.Row) -> str:
@@ -272,29 +316,60 @@ def _time(given: Any) -> float | None:
 
 
 async def _take(call: Call, entry: _Entry, count: Count) -> None:
+    """Take a list and its clicks, then what came of these: each outcome is taken or refused on its own."""
+    if entry.told:
+        await _attempt(call, entry, entry.told, count, _take_list)
+    for row, outcome in entry.outcomes.items():
+        await _attempt(call, entry, [row], count, functools.partial(_take_outcome, outcome))
+
+
+async def _attempt(
+    call: Call,
+    entry: _Entry,
+    rows: list[str],
+    count: Count,
+    take: Callable[[Call, BoardSession, _Entry, Count], Awaitable[None]],
+) -> None:
+    """Do something with a list and its board; if it is refused, so are the rows."""
     try:
         if not call.visible(entry.board):
             raise Refused(403, "this API key is for another board")
         with call.worker.answering(entry.board):
-            await _take_held(call, entry, count)
+            async with call.worker.cache.hold_board(entry.board):
+                await take(call, call.worker.find_board(entry.board), entry, count)
     except Refused as refusal:
-        for row in entry.rows:
+        for row in rows:
             count.refuse(row, refusal.code, str(refusal))
     except Unavailable:
-        for row in entry.rows:
+        for row in rows:
             count.refuse(row, 503, AWAY)
 
 
-async def _take_held(call: Call, entry: _Entry, count: Count) -> None:
-    async with call.worker.cache.hold_board(entry.board):
-        session = call.worker.find_board(entry.board)
-        shown = _own_list(call, session, entry.id)
-        if shown is not None:
-            await _answer_own(call, session, entry, shown, count)
-        elif entry.query is None:
-            await _answer(call, session, entry, count)
-        else:
-            await _report(call, session, entry, entry.query, count)
+async def _take_list(call: Call, session: BoardSession, entry: _Entry, count: Count) -> None:
+    shown = _own_list(call, session, entry.id)
+    if shown is not None:
+        await _answer_own(call, session, entry, shown, count)
+    elif entry.query is None:
+        await _answer(call, session, entry, count)
+    else:
+        await _report(call, session, entry, entry.query, count)
+
+
+async def _take_outcome(said: _Outcome, call: Call, session: BoardSession, entry: _Entry, count: Count) -> None:
+    """Something that came of a click; a board that takes no outcomes has no use for it."""
+    if session.board.learner_state.outcomes is None:
+        count.ignored[said.action] += 1
+        return
+    call.may("feedback", session.name)
+    shown = _own_list(call, session, entry.id) or observing.known_impression(session, entry.id)
+    if shown is None:
+        await call.worker.look_at_log()  # it may have come to another worker a moment ago
+        shown = observing.known_impression(session, entry.id)
+    if shown is None:
+        raise Refused(404, _NO_LIST.format(entry.id[:80], session.name))
+    told = await rank_and_answer.outcome(call.worker, session, shown, said.item, said.id, said.amount)
+    count.duplicates += told == "duplicate"
+    count.outcomes += told != "duplicate"
 
 
 def _own_list(call: Call, session: BoardSession, id_: str) -> ImpressionId | None:
@@ -345,7 +420,7 @@ async def _answer(call: Call, session: BoardSession, entry: _Entry, count: Count
         await call.worker.look_at_log()  # it may just have been reported to another worker
     items = session.observed_items(entry.id, entry.clicks)
     if items is None:
-        raise Refused(404, f"no query {entry.id!r:.80} on board {entry.board!r}: its list comes first")
+        raise Refused(404, _NO_LIST.format(entry.id[:80], session.name))
     clicked = _clicked(entry, items, count)
     if clicked:
         outcome = await _observe(call, session, entry, items, _said(items, clicked), None)

@@ -154,6 +154,21 @@ def _known_list(session: BoardSession, report: Report) -> _Lists:
     return _Lists(ranking, [], ShownItems(int(impressions.note[place, QUERY]), items), [])
 
 
+def known_impression(session: BoardSession, id_: str) -> ImpressionId | None:
+    """What the impression id of a list that was reported under an id says; None if the list is not remembered."""
+    key, impressions, state = session.hash_report(id_), session.board.impressions, session.board.learner_state
+    number, time = impressions.numbers.get(key), session.board.reported.times.get(key)
+    if number is None or time is None:
+        return None
+    place = number % impressions.places
+    ranking = impressions.ranking[place, : impressions.size[place]].tolist()
+    of = None
+    if isinstance(state, CollectionState):
+        of = int(impressions.note[place, QUERY]), state.codes_of(impressions.note[place], len(ranking))
+    expires = time + session.board.config.lifetime
+    return ImpressionId(key, impressions.round_of(number), number - 1, 0, expires, 0, ranking, [], of=of)
+
+
 async def _add_items(worker: Worker, session: BoardSession, report: Report, key: int, time: float) -> None:
     """Add unknown items, unless the report will be refused: then nothing may change."""
     fresh = [item for item in report.items if item not in session.board.learner_state.slots]

@@ -57,8 +57,10 @@ async def test_outcomes_count_once_in_any_order_and_by_the_log(url):
         local.clocks.pass_time(2.9 * DAY)
         assert (await report(local, first, one, 5.0, "later"))["outcome"] == "learnt"
         assert (await local.ask("GET", "boards/b"))["outcomes"] == 4
-        await report(local, first, one, 21.0, "order 1", 409)
-        await report(local, first, first["items"][1], 1.0, "x", 409)  # it was not clicked
+        other = await report(local, first, one, 21.0, "order 1", 409)
+        assert other["message"] == "an outcome of this click with this id had another value"
+        unclicked = await report(local, first, first["items"][1], 1.0, "x", 409)
+        assert unclicked["message"] == "the impression was answered without a click on this item"
         await report(local, first, next(x for x in ITEMS if x not in first["items"]), 1.0, "x", 422)
         for body in ({"value": -1}, {"kind": "a purchase"}, {"id": ""}, {"value": "5"}):
             whole = {"impression": first["impression"], "item": one, "value": 1.0, "id": "y", **body}

@@ -30,7 +30,6 @@ from .schema import Schema
 _NOTHING: Mapping[str, Known] = {}
 _JOINED = 32  # combinations of request rules and board rules that are cached
 _AT_ONCE = 20  # impressions that are settled or expired per step
-_UNCLICKED = {409: "the impression was answered without a click on this item", 410: "the impression has expired"}
 NOT_OURS = "an item was shown that this board does not have"
 
 
@@ -176,10 +175,12 @@ class Board:
         if event.key not in self.impressions.numbers and book.knows(event.round, slot):
             told = self.learner_state.add_outcome(event.round, slot, event.number, event.amount, False)
         else:
+            number = self._shown(event)
             try:
-                told = self.impressions.outcome(self._shown(event), slot, event.number, event.amount)
-            except Refused as error:
-                raise Refused(error.code, _UNCLICKED.get(error.code, str(error))) from error
+                told = self.impressions.outcome(number, slot, event.number, event.amount)
+            except Refused as error:  # a number means nothing to who reports
+                words = str(error).replace(f"impression {number} ", "the impression ")
+                raise Refused(error.code, words) from error
         self.outcomes += told != "duplicate"
         return told
 

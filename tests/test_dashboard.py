@@ -315,6 +315,8 @@ def test_a_board_shows_rates_regimes_and_what_diverges(served):
         expect(page.locator("#limits")).to_contain_text(f"{watch['events']:,} events")
         expect(page.locator("#saved-say")).to_contain_text(f"feedback of {watch['saved']['rounds']:,} rounds")
         expect(page.locator("#saved-say")).to_contain_text(f"about {watch['saved']['lost']['value']:,.0f} clicks")
+        counted = page.evaluate("import('/static/words.js').then((words) => words.count(-0.0) + words.count(12345))")
+        assert counted == "012,345"
         saved = page.locator("#saved-rows tr")
         expect(saved).to_have_count(5)
         expect(saved.first.locator("td").nth(2)).to_contain_text(watch["saved"]["believed"][0])

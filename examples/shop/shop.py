@@ -11,6 +11,7 @@ import http.cookies
 import http.server
 import itertools
 import pathlib
+import sys
 import urllib.parse
 from secrets import token_hex
 
@@ -152,6 +153,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         """Say nothing of single requests."""
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, request, client_address):
+        """Say nothing of visitors who left before their answer."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
 def serve(shop, port=8000, handler=Handler):
     """A server of a shop, to be started."""
-    return http.server.ThreadingHTTPServer(("127.0.0.1", port), type("ShopHandler", (handler,), {"shop": shop}))
+    return _Server(("127.0.0.1", port), type("ShopHandler", (handler,), {"shop": shop}))

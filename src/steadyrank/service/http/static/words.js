@@ -6,9 +6,9 @@ const whole = new Intl.NumberFormat("en");
 const clock = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const day = new Intl.DateTimeFormat("en", { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 
-/** A count: 12,345. */
+/** A count: 12,345; never -0. */
 export function count(number) {
-  return whole.format(number);
+  return whole.format(number + 0);
 }
 
 /** A message of the server as a sentence. */

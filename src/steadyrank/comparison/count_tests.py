@@ -20,11 +20,19 @@ QUANTILE = 0.9  # at which scores are calibrated: up to a tenth of the counts ma
 SPREAD = (0.002, 0.5)  # bounds of the overdispersion: no two honest clients are exactly alike
 FEWEST = 5  # smallest n for which a count is tested
 SUMMED = 64  # longest tail that is summed; for longer ones the largest term times their number is a bound
+SHORT = 16.0  # largest n whose probability is a product of n factors, faster than the logarithms of nine factorials
 
 
 @no_refcount
 def log_pmf(k, n, a, b):
     """Log probability of k out of n under a beta-binomial."""
+    if n <= SHORT and n == math.floor(n):
+        chance = 1.0
+        for i in range(int(k)):
+            chance *= (n - i) * (a + i) / ((i + 1.0) * (a + b + i))
+        for i in range(int(n - k)):
+            chance *= (b + i) / (a + b + k + i)
+        return math.log(chance)
     ways = math.lgamma(n + 1.0) - math.lgamma(k + 1.0) - math.lgamma(n - k + 1.0)
     return ways + log_beta(a + k, b + n - k) - log_beta(a, b)
 
@@ -45,18 +53,22 @@ def tails(got, n, due, spread, out):
         a, b = mean * strength, (1.0 - mean) * strength
         more = got[i] >= mean * n[i]
         terms = n[i] - got[i] + 1.0 if more else got[i] + 1.0
-        step = 1.0 if more else -1.0
-        top = log_pmf(got[i], n[i], a, b)
-        ending = log_pmf(n[i] if more else 0.0, n[i], a, b)
-        most = max(top, ending)
+        most = log_pmf(got[i], n[i], a, b)
+        total = terms
         if terms <= SUMMED:
-            total = 0.0
-            for j in range(int(terms)):
-                total += math.exp(log_pmf(got[i] + step * j, n[i], a, b) - most)
+            total, term, k = 1.0, 1.0, got[i]
+            for _ in range(1, int(terms)):
+                if more:
+                    term *= (n[i] - k) * (a + k) / ((k + 1.0) * (b + n[i] - k - 1.0))
+                    k += 1.0
+                else:
+                    term *= k * (b + n[i] - k) / ((n[i] - k + 1.0) * (a + k - 1.0))
+                    k -= 1.0
+                total += term
         else:
-            total = terms
+            most = max(most, log_pmf(n[i] if more else 0.0, n[i], a, b))
         nats = -(most + math.log(total)) - math.log(2.0)
-        out[i] = max(nats, 0.0) * step
+        out[i] = max(nats, 0.0) * (1.0 if more else -1.0)
 
 
 class Counts(NamedTuple):
@@ -91,7 +103,9 @@ def spread_of(asked: Counts) -> tuple[float, float]:
         kept = np.abs(scores) < TRIMMED
         pairs = float((np.maximum(asked.n - 1.0, 0.0) * one)[kept].sum())
         apart = float(((asked.got - asked.due)[kept] ** 2 - one[kept]).sum())
-        spread = float(np.clip(apart / max(pairs, 1e-9), *SPREAD))
+        before, spread = spread, float(np.clip(apart / max(pairs, 1e-9), *SPREAD))
+        if spread == before:
+            break
         tails(*asked, spread, scores)
     return spread, excess(scores, np.ones(scores.size, np.bool_))
 

@@ -30,6 +30,7 @@ class Outcome(NamedTuple):
     bots: float  # share of bots named
     honest_senders: int
     covered: bool  # whether the clean count's interval holds the item's true count
+    elsewhere: int  # suspect intervals that do not touch the burst
 
 
 def judge(log: Events, clients: bool) -> Outcome:
@@ -51,6 +52,7 @@ def judge(log: Events, clients: bool) -> Outcome:
     return Outcome(
         bool(found.intervals) or bool(senders - bots), max(overlaps) >= 0.5, named,
         len(bots) / max(len(set(log.client[log.false].tolist())), 1), len(senders - bots), covered,
+        sum(not truth[part.start_row : part.end_row].any() for part in found.intervals),
     )  # fmt: skip
 
 
@@ -70,6 +72,7 @@ def run(months: int, bursts: int, share: float, clients: bool, featured: bool, f
     if attacks:
         print(f"bursts of {share:.0%} found: {share_of(sum(one.found for one in attacks), bursts)}")
         print(f"with the item among the first two: {share_of(sum(one.named for one in attacks), bursts)}")
+        print(f"intervals elsewhere: {sum(one.elsewhere for one in attacks)}")
         print(f"bots named: {np.mean([one.bots for one in attacks]):.0%}")
         print(f"honest senders named: {sum(one.honest_senders for one in attacks)}")
         print(

@@ -152,7 +152,7 @@ def counts_table(folder: pathlib.Path, first: int, seeds: int) -> str:
         senders = "known" if clients else "not known"
         found = sr.audit_counts(log.frame(clients))
         told = f"{len(found.intervals)} suspect intervals, {found.n_clients} senders named"
-        lines.append([senders, "as it is", told, "", "", ""])
+        lines.append([senders, "as it is", told, "", "", "", ""])
         for size in (0.01, 0.03, 0.10):
             of = [
                 audit_counts.judge(planted_clicks(log, size, np.random.default_rng([45, seed])), clients)
@@ -163,9 +163,9 @@ def counts_table(folder: pathlib.Path, first: int, seeds: int) -> str:
             )
             bots = f"{np.mean([one.bots for one in of]):.0%}" if clients else ""
             honest = str(sum(one.honest_senders for one in of)) if clients else ""
-            lines.append([senders, f"{size:.0%}", hits, covered, bots, honest])
-    head = ("senders", "burst", "found, with the result", "clean count holds the true one", "its bots named")
-    return _table((*head, "honest senders named"), lines)
+            lines.append([senders, f"{size:.0%}", hits, str(sum(one.elsewhere for one in of)), covered, bots, honest])
+    head = ("senders", "burst", "found, with the result", "other intervals", "clean count holds the true one")
+    return _table((*head, "its bots named", "honest senders named"), lines)
 
 
 class Place(NamedTuple):

@@ -318,7 +318,10 @@ def slow_tail(k, n, mean, spread):
     return min(1.0, 2 * sum(map(pmf, side)))
 
 
-@pytest.mark.parametrize(("k", "n", "mean"), [(0, 30, 0.4), (30, 30, 0.4), (20, 30, 0.3), (3, 40, 0.5), (1, 1, 0.2), (4, 9, 0.3), (2, 16, 0.4)])
+@pytest.mark.parametrize(
+    ("k", "n", "mean"),
+    [(0, 30, 0.4), (30, 30, 0.4), (20, 30, 0.3), (3, 40, 0.5), (1, 1, 0.2), (4, 9, 0.3), (2, 16, 0.4)],
+)
 def test_the_tails_of_a_client_equal_their_slow_version(k, n, mean):
     out = np.zeros(1)
     client_tests.tails(np.array([float(k)]), np.array([float(n)]), np.array([n * mean]), 0.07, out)

@@ -7,12 +7,15 @@
 
 A page marks what is written here by `<!-- measured: NAME -->` and `<!-- end -->`; all between is replaced. A file of
 evidence holds figures with the command, the commit, the sources and the seeds they come from, and the version of
-every learner, adversary and kind of users. `tests/test_pages.py` compares pages with evidence and versions with the
-sources, so no number in a marked place is anybody's memory, or that of a learner that has changed since.
+every learner, adversary and kind of users. Where final regret is all that a page shows, the file keeps it seed by
+seed, so that more seeds can be added later, and on another machine. `tests/test_pages.py` compares pages with
+evidence and versions with the sources, so no number in a marked place is anybody's memory, or that of a learner that
+has changed since.
 """
 
 import argparse
 import dataclasses
+import hashlib
 import importlib
 import itertools
 import json
@@ -21,7 +24,7 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -71,10 +74,40 @@ def measure_reproduce(store: Any, recipe: "Recipe") -> dict[str, Any]:
 
 
 def measure_finals(store: Any, recipe: "Recipe") -> dict[str, Any]:
-    """Final regret of every cell of a study."""
-    from steadyrank.evaluation.report.tables import final_cells
+    """Final regret of every cell of a study; as `runs` of each seed: regret, and what the attacker spent."""
+    import polars as pl
 
-    return {"cells": final_cells(store.load(recipe.jobs()))}
+    from steadyrank.evaluation.lab.results import with_fields
+    from steadyrank.evaluation.report.tables import final_cells, finals
+
+    kept, rows = [], []
+    for cell in recipe.jobs():
+        runs = recipe.kept.get(fingerprint(cell), [])
+        if more := seed_by_seed(cell, len(runs)):
+            new = finals(store.load(more)).sort("seed").select("regret", "spent").rows()
+            runs = [*runs, *([float(f"{regret:.6g}"), int(spent)] for regret, spent in new)]
+        kept.append({"cell": fingerprint(cell), "runs": runs})
+        regret, spent = zip(*runs[: cell.seeds], strict=True)
+        last = {"seed": range(cell.seeds), "mark": [cell.horizon] * cell.seeds, "regret": regret, "spent": spent}
+        rows.append(with_fields(cell, pl.DataFrame(last, schema_overrides={"regret": pl.Float64})))
+    cells = [of | runs for of, runs in zip(final_cells(pl.concat(rows)), kept, strict=True)]
+    where = ("profile", "mapping", "users", "adversary", "schedule", "rate", "who")
+    return {"cells": sorted(cells, key=lambda cell: [cell[of] for of in where])}
+
+
+def fingerprint(cell: Any) -> str:
+    """Twelve digits that change with whatever decides the numbers of a cell, but for code and the number of seeds."""
+    from steadyrank.evaluation.lab.cells import identity
+    from steadyrank.evaluation.profiles import profile
+
+    fields = json.dumps(identity(dataclasses.replace(cell, first_seed=0, seeds=1)), sort_keys=True)
+    attraction = profile(cell.data or cell.profile, cell.mapping).attraction
+    return hashlib.sha256(fields.encode() + attraction.tobytes()).hexdigest()[:12]
+
+
+def seed_by_seed(cell: Any, first: int = 0) -> list[Any]:
+    """The cell as one for each of its seeds from `first` on: what is run, so that more seeds can come later."""
+    return [dataclasses.replace(cell, first_seed=seed, seeds=1) for seed in range(first, cell.seeds)]
 
 
 def measure_headline(store: Any, recipe: "Recipe") -> dict[str, Any]:
@@ -89,7 +122,7 @@ def measure_headline(store: Any, recipe: "Recipe") -> dict[str, Any]:
     from steadyrank.comparison.intervals import half_width
     from steadyrank.evaluation.report.tables import finals
 
-    last = finals(store.load(recipe.jobs()))
+    last = finals(store.load(recipe.runs()))
     keys = ["profile", "mapping", "adversary", "schedule", "rate"]
     cells = []
     for key, of in last.group_by(keys, maintain_order=True):
@@ -192,7 +225,7 @@ def measure_recovery(store: Any, recipe: "Recipe") -> dict[str, Any]:
     from steadyrank.evaluation.report.tables import last_quarters
     from steadyrank.evaluation.studies.recovery import PRICE_OF
 
-    return {"cells": last_quarters(store.load(recipe.jobs()), PRICE_OF)}
+    return {"cells": last_quarters(store.load(recipe.runs()), PRICE_OF)}
 
 
 def recovery_table(evidence: dict[str, Any]) -> str:
@@ -230,7 +263,7 @@ def measure_leaderboard(store: Any, recipe: "Recipe") -> dict[str, Any]:
     from steadyrank.evaluation.report.standings import standings
     from steadyrank.evaluation.studies import leaderboard
 
-    found = standings(store.load(recipe.jobs()))
+    found = standings(store.load(recipe.runs()))
     return {
         "rounds": leaderboard.HORIZON,
         "standings": [one.data() for one in found],
@@ -282,6 +315,8 @@ class Recipe(NamedTuple):
     measure: Callable[[Any, "Recipe"], dict[str, Any]]
     command: str = "steadyrank reproduce"
     bench: str = ""  # a module of bench/ that runs instead of studies, and names the cells that it varies
+    before: Mapping[str, Any] = {}  # the file as it is
+    kept: Mapping[str, list[Any]] = {}  # its runs that are those of today's code, by fingerprint
 
     def with_seeds(self, seeds: int) -> "Recipe":
         """The same with another number of seeds, which the command then names."""
@@ -305,6 +340,34 @@ class Recipe(NamedTuple):
             return list(_bench(self.bench).jobs(self.seeds))
         return expand(find_studies(list(self.studies)), self.plan())
 
+    def runs(self) -> list[Any]:
+        """What has to be run: of each cell, seed by seed, what the file does not keep."""
+        jobs = self.jobs()
+        if self.plan().staged or self.bench:
+            return jobs
+        return [run for cell in jobs for run in seed_by_seed(cell, len(self.kept.get(fingerprint(cell), ())))]
+
+    def keeping(self, before: Mapping[str, Any]) -> "Recipe":
+        """The same with the runs of the file that need not run again, and as many seeds as all cells have there."""
+        from code_versions import Code, versions_of
+
+        from steadyrank.evaluation.lab.runner import kind_of
+
+        if self.measure is not measure_finals:
+            return self
+        there = {cell["cell"]: cell["runs"] for cell in before.get("cells", ()) if "runs" in cell}
+        code, same, kept, fewest = Code(), {}, {}, []
+        for cell in self.jobs():
+            kind, runs = (kind_of(cell), cell.rate > 0), there.get(fingerprint(cell), [])
+            if runs and kind not in same:
+                now = versions_of([cell], code)
+                same[kind] = all(before[of].get(name) == version for of in now for name, version in now[of].items())
+            if runs and same[kind]:
+                kept[fingerprint(cell)] = runs
+            fewest.append(len(runs) if runs and same[kind] else 0)
+        recipe = self.with_seeds(min(fewest)) if min(fewest) > self.seeds else self
+        return recipe._replace(before=before, kept=kept)
+
     def about(self, store: Any, commit: str) -> dict[str, Any]:
         """Where figures come from."""
         from code_versions import versions_of
@@ -313,11 +376,17 @@ class Recipe(NamedTuple):
         from steadyrank.evaluation.lab.results import versions
 
         more = f", and {ALL_SEEDS} where a claim needs them" if self.plan().staged else ""
-        said = {"command": self.command, "seeds": f"{self.seeds}{more}", "source": store.source, "commit": commit}
-        jobs = self.jobs()
-        if self.bench:
-            return said | {"versions": versions(), **versions_of(jobs)}
-        return said | {"versions": made_with(store, [*jobs, *self.later(store)]), **versions_of(jobs)}
+        runs, sources = [*self.runs(), *self.later(store)], [self.before] if self.kept else []
+        if runs:
+            made = versions() if self.bench else made_with(store, runs)
+            sources.append({"source": store.source, "commit": commit, "versions": made})
+        return {
+            "command": self.command,
+            "seeds": f"{self.seeds}{more}",
+            **{of: joined(one[of] for one in sources) for of in ("source", "commit")},
+            "versions": {of: joined(one["versions"][of] for one in sources) for of in versions()},
+            **versions_of(self.jobs()),
+        }
 
     def later(self, store: Any) -> list[Any]:
         """The cells that a claim turned out to need."""
@@ -331,7 +400,12 @@ def made_with(store: Any, jobs: Iterable[Any]) -> dict[str, str]:
     from steadyrank.evaluation.lab.results import read
 
     each = [read(store.path(job))[0]["versions"] for job in jobs]
-    return {of: " and ".join(sorted({one[of] for one in each})) for of in each[0]}
+    return {of: joined(one[of] for one in each) for of in each[0]}
+
+
+def joined(texts: Iterable[str]) -> str:
+    """What figures from several runs say of where they come from: each once."""
+    return ", ".join(dict.fromkeys(part for text in texts for part in text.split(", ")))
 
 
 def _study(name: str, seeds: int, measure: Callable[[Any, Recipe], dict[str, Any]]) -> Recipe:
@@ -587,11 +661,13 @@ def measure(folder: pathlib.Path, names: Iterable[str], commit: str, seeds: int 
     store = CellStore(folder)
     for name in names:
         recipe = _recipe(name, seeds)
-        missing = [] if recipe.bench else [job for job in recipe.jobs() if not store.path(job).exists()]
+        missing = [] if recipe.bench else [run for run in recipe.runs() if not store.path(run).exists()]
         if missing:
             raise ValueError(f"{folder} lacks {len(missing):,} cells of {name}, made by source {store.source}")
         content = recipe.about(store, commit) | recipe.measure(store, recipe)
-        (EVIDENCE / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        numbers = re.compile(r"\[[-\s\d.,e+\[\]]+\]")  # on one line
+        text = numbers.sub(lambda found: re.sub(r"\s", "", found[0]), json.dumps(content, indent=1))
+        (EVIDENCE / f"{name}.json").write_text(text + "\n", encoding="utf-8")
         sys.stdout.write(f"evidence/{name}.json written\n")
 
 
@@ -599,7 +675,7 @@ def renew(names: list[str], folder: pathlib.Path, on: str, part: tuple[int, int]
     """Run the cells that are missing, measure, and write the pages.
 
     `part`: (k, n), to run the k-th of n parts of the cells with one thread, and no more: for n processes. `seeds`:
-    None, the usual ones. A cell that is finished with fewer seeds runs the others alone.
+    None, the usual ones. Of a cell run only the seeds that neither the file of evidence nor the folder has.
     """
     from steadyrank.cli.reproduce import run_shown
     from steadyrank.core.compiling.jit import told_of_compiling
@@ -609,14 +685,11 @@ def renew(names: list[str], folder: pathlib.Path, on: str, part: tuple[int, int]
     store, bars = CellStore(folder), []
     known = load_evidence().get("leaderboard", {}).get("microseconds")
     recipes = {name: _recipe(name, seeds) for name in names}
-    studies = [name for name in names if not recipes[name].bench]
-    pieces = {store.path(job): in_pieces(job, store) for name in studies for job in recipes[name].jobs()}
-    jobs = a_part(list(itertools.chain.from_iterable(pieces.values())), *part) if studies else []
+    runs = {name: recipe.runs() for name, recipe in recipes.items() if not recipe.bench}
+    jobs = a_part(list(itertools.chain.from_iterable(runs.values())), *part)
     mine = {store.path(job) for job in jobs if not store.path(job).exists()}
-    for name in studies:
-        of = [piece for job in recipes[name].jobs() for piece in pieces[store.path(job)]]
-        left = [piece for piece in of if store.path(piece) in mine]
-        sys.stdout.write(f"{name}: {in_words(left, known)}\n")
+    for name, of in runs.items():
+        sys.stdout.write(f"{name}: {in_words([run for run in of if store.path(run) in mine], known)}\n")
     sys.stdout.flush()
     whole = part == (1, 1)
     with told_of_compiling(lambda begins: bars[-1].compiling(begins) if bars else None):
@@ -630,33 +703,8 @@ def renew(names: list[str], folder: pathlib.Path, on: str, part: tuple[int, int]
                 module = _bench(bench)
                 module.run(folder / name, recipes[name].seeds, module.VARIANTS, part)
         if whole:
-            join(pieces, store)
             measure(folder, names, _commit(), seeds)
             write_pages()
-
-
-def in_pieces(job: Any, store: Any) -> list[Any]:
-    """The job; or, if it is finished with fewer seeds, that one and one of the other seeds."""
-    if store.path(job).exists():
-        return [job]
-    for n in range(getattr(job, "seeds", 1) - 1, 0, -1):  # a trial has one
-        fewer = dataclasses.replace(job, seeds=n)
-        if store.path(fewer).exists():
-            return [fewer, dataclasses.replace(job, first_seed=job.first_seed + n, seeds=job.seeds - n)]
-    return [job]
-
-
-def join(pieces: dict[pathlib.Path, list[Any]], store: Any) -> None:
-    """Put the pieces of cells together: the rows are those of a run with all their seeds, and so is the name."""
-    import polars as pl
-
-    from steadyrank.evaluation.lab.results import read
-
-    for path, of in pieces.items():
-        if not path.exists():
-            first, last = of
-            rows = pl.concat([read(store.path(piece))[1] for piece in of], rechunk=True)
-            store.save(dataclasses.replace(first, seeds=first.seeds + last.seeds), rows.to_dict())
 
 
 def a_part(jobs: Sequence[Any], part: int, parts: int) -> list[Any]:
@@ -687,7 +735,8 @@ def a_part(jobs: Sequence[Any], part: int, parts: int) -> list[Any]:
 def _recipe(name: str, seeds: int | None) -> Recipe:
     if name not in RECIPES:
         raise ValueError(f"no evidence is called {name!r}; there are {', '.join(RECIPES)}")
-    return RECIPES[name] if seeds is None else RECIPES[name].with_seeds(seeds)
+    recipe = RECIPES[name] if seeds is None else RECIPES[name].with_seeds(seeds)
+    return recipe.keeping(load_evidence().get(name, {}))
 
 
 def _commit() -> str:

@@ -1,5 +1,6 @@
 """Measured tables and sentences of README and docs are those of the files of evidence."""
 
+import dataclasses
 import importlib.util
 import json
 import pathlib
@@ -12,7 +13,6 @@ from code_versions import Code, versions_of
 
 import steadyrank as sr
 from steadyrank.evaluation.lab.cells import Study
-from steadyrank.evaluation.lab.results import CellStore
 from steadyrank.evaluation.report.claims import scorecard
 from steadyrank.evaluation.report.sources import MODELLED
 from steadyrank.evaluation.studies import ALL
@@ -404,28 +404,25 @@ def test_evidence_is_renewed_in_parts_and_only_where_cells_are_missing(numbers, 
     monkeypatch.setattr(numbers, "RECIPES", {"small": recipe})
     monkeypatch.setattr(numbers, "EVIDENCE", tmp_path / "evidence")
     monkeypatch.setattr(numbers, "pages", list)
-    with pytest.raises(ValueError, match="lacks 4 cells of small, made by source"):
+    with pytest.raises(ValueError, match="lacks 8 cells of small, made by source"):
         numbers.measure(tmp_path, ["small"], "abc")
     numbers.main(["renew", "--out", str(tmp_path), "--part", "1/2"])
-    assert "small: 2 cells to run: about 0 s of one core" in capsys.readouterr().out
+    assert "small: 4 cells to run: about 0 s of one core" in capsys.readouterr().out
     assert numbers.load_evidence() == {}
     numbers.main(["renew", "small", "--out", str(tmp_path)])
     out = capsys.readouterr().out
-    assert "small: 2 cells to run" in out
+    assert "small: 4 cells to run" in out
     assert "evidence/small.json written" in out
     content = numbers.load_evidence()["small"]
     assert (content["seeds"], content["command"]) == ("2", recipe.command)
     assert set(content["learners"]) == {"CascadeTS", "Random"}
     assert set(content["world"]) == {"Anyone", "Cascade", "PrefixFlip", "play"}
     assert len(content["cells"]) == 4
-    assert all(cell["regret"] > 0 and cell["half"] > 0 for cell in content["cells"])
+    assert all(cell["regret"] > 0 and cell["half"] > 0 and len(cell["runs"]) == 2 for cell in content["cells"])
+    (tmp_path / "evidence" / "small.json").unlink()
     numbers.main(["measure", str(tmp_path), "small", "--commit", "abc"])
     assert numbers.load_evidence()["small"] == {**content, "commit": "abc"}
-    numbers.main(["renew", "small", "--out", str(tmp_path), "--seeds", "3"])
-    more = numbers.load_evidence()["small"]
-    assert (more["seeds"], more["command"]) == ("3", "steadyrank reproduce --study small --seeds 3")
-    assert [cell["regret"] for cell in more["cells"]] != [cell["regret"] for cell in content["cells"]]
-    with pytest.raises(ValueError, match="lacks 4 cells of small, made by source"):
+    with pytest.raises(ValueError, match="lacks 12 cells of small, made by source"):
         numbers.main(["measure", str(tmp_path), "small", "--seeds", "5"])
     with pytest.raises(SystemExit):
         numbers.main(["renew", "small", "--seeds", "1"])
@@ -437,25 +434,37 @@ def test_evidence_is_renewed_in_parts_and_only_where_cells_are_missing(numbers, 
     assert "must be K/N with K from 1 to N, such as 3/16, not '3/2'" in capsys.readouterr().err
 
 
-def test_more_seeds_run_beside_those_that_are_finished(numbers, tmp_path, monkeypatch, capsys):
-    """And give the same cells, byte for byte, as a run with all of them at once."""
+def test_evidence_grows_by_the_seeds_that_it_lacks(numbers, tmp_path, monkeypatch, capsys):
+    """On another machine too, where no cell is on the disk; the figures are those of a run with all seeds at once."""
     monkeypatch.setitem(ALL, "small", SMALL)
     recipe = numbers.Recipe(("small",), 2, numbers.measure_finals, "steadyrank reproduce --study small --seeds 2")
     monkeypatch.setattr(numbers, "RECIPES", {"small": recipe})
     monkeypatch.setattr(numbers, "EVIDENCE", tmp_path / "evidence")
     monkeypatch.setattr(numbers, "pages", list)
-    cells, evidence = [], []
-    for folder, growing in ((tmp_path / "grown", ["2", "3", "5"]), (tmp_path / "at-once", ["5"])):
-        for seeds in growing:
-            numbers.main(["renew", "small", "--out", str(folder), "--seeds", seeds])
-            assert "small: 4 cells to run" in capsys.readouterr().out
-        store = CellStore(folder)
-        cells.append([store.path(job).read_bytes() for job in recipe.with_seeds(5).jobs()])
-        evidence.append(numbers.load_evidence())
-    assert cells[0] == cells[1]
-    assert evidence[0] == evidence[1]
-    first, others = numbers.in_pieces(recipe.with_seeds(7).jobs()[0], store)
-    assert (first.first_seed, first.seeds, others.first_seed, others.seeds) == (0, 5, 5, 2)
+
+    def renew(machine, seeds, to_run, commit):
+        monkeypatch.setattr(numbers, "_commit", lambda: commit)
+        numbers.main(["renew", "small", "--out", str(tmp_path / machine), *seeds])
+        assert f"small: {to_run} cells to run" in capsys.readouterr().out
+        return numbers.load_evidence()["small"]
+
+    first = renew("one", [], 8, "a")
+    grown = renew("two", ["--seeds", "5"], 12, "b")
+    assert (grown["commit"], grown["seeds"], grown["source"]) == ("a, b", "5", first["source"])
+    assert renew("three", [], 0, "c") == grown  # the usual number of seeds: none is thrown away
+    (tmp_path / "evidence" / "small.json").unlink()
+    at_once = renew("four", ["--seeds", "5"], 20, "a, b")
+    assert at_once == grown
+    assert [cell["runs"][:2] for cell in grown["cells"]] == [cell["runs"] for cell in first["cells"]]
+
+    of_old = {**grown, "learners": {**grown["learners"], "Random": "another"}}
+    of_old["cells"] = [{**cell, "runs": [[0.0, 0]] * 5} for cell in grown["cells"]]
+    (tmp_path / "evidence" / "small.json").write_text(json.dumps(of_old))
+    mended = renew("five", ["--seeds", "5"], 10, "b")  # those of the learner that has changed
+    for cell, before in zip(mended["cells"], grown["cells"], strict=True):
+        assert cell == before if cell["who"] == "Random" else cell["runs"] == [[0.0, 0]] * 5
+    monkeypatch.setitem(ALL, "small", dataclasses.replace(SMALL, axes={**SMALL.axes, "horizon": [400]}))
+    assert renew("six", [], 8, "d")["seeds"] == "2"  # other cells of the same learners
 
 
 def test_what_a_bench_measures_runs_here_and_says_so(numbers, tmp_path, monkeypatch, capsys):

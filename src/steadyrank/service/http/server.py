@@ -105,7 +105,7 @@ def serve(
     connections = Connections(limits, None if traces else Direct(service))  # traces need a task per request
     config = uvicorn.Config(
         traced(service.app()),
-        http=connections.protocol,  # uvicorn only calls it
+        http=connections.protocol,  # type: ignore[arg-type]  # uvicorn only calls it
         ws="none",
         log_config=None,
         access_log=False,

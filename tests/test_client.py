@@ -150,7 +150,7 @@ def blocking(url, options, calls):
             except ConnectionError:
                 result = "away"
         results.append([result, time.monotonic() - start])
-    client._hang_up()
+    client._disconnect()
     client._queue._rows.clear()  # what a story leaves there need not be sent when the tests are over
     return results
 

@@ -21,7 +21,7 @@ from steadyrank.service.http.connections import GREETING, Connections
 from steadyrank.service.http.direct import Direct
 from steadyrank.service.http.forwarding import NotReached, Peers
 from steadyrank.service.http.limits import Limits
-from steadyrank.service.http.links import AskedLink, Links, _frame, _Frames
+from steadyrank.service.http.links import AnsweringLink, Links, _frame, _Frames
 from steadyrank.service.storage import open_store
 from steadyrank.service.worker import log_writer
 
@@ -555,7 +555,7 @@ async def test_a_link_answers_each_request_in_whatever_order_they_are_ready():
         def data_received(self, data):
             if not hasattr(self, "link"):
                 assert data.startswith(GREETING)
-                self.link, data = AskedLink(self.transport, lambda what: self.take), data[len(GREETING) :]
+                self.link, data = AnsweringLink(self.transport, lambda what: self.take), data[len(GREETING) :]
             self.link.received(data)
 
         def take(self, reply, body):

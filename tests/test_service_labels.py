@@ -16,7 +16,7 @@ from service_tools import ITEMS, Server, replayed, serving, sql, until, wait_unt
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
-from steadyrank.service.board.labels import Label, Labels, Spans, lay
+from steadyrank.service.board.labels import Label, Labels, Spans, combine
 from steadyrank.service.storage import NewEntry, open_store
 from steadyrank.service.storage.sql_store import SqlStore
 from steadyrank.service.worker import recovery
@@ -174,23 +174,23 @@ def test_where_labels_overlap_the_later_one_counts():
 )
 def test_every_round_has_the_word_of_the_latest_label_that_touches_it(rows, gone):
     labels = [Label(i, start, start + size, word) for i, (start, size, word) in enumerate(rows, 1) if i != gone]
-    spans = lay(labels)
+    spans = combine(labels)
     for t in range(32):
         words = [x.label for x in labels if x.start <= t <= x.end]
         assert spans.word(t) == (words[-1] if words else None)
     for (_, end, word), (start, _, after) in itertools.pairwise(spans.spans):
         assert end + 1 < start or (end + 1 == start and word != after)
-    assert lay(reversed(labels)) == spans
+    assert combine(reversed(labels)) == spans
 
 
 def test_spans_differ_first_where_a_round_has_another_word():
-    one = lay([Label(1, 10, 20, "fraud")])
+    one = combine([Label(1, 10, 20, "fraud")])
     assert one.differs_from(one) is None
     assert one.differs_from(Spans()) == 10
-    assert one.differs_from(lay([Label(1, 10, 15, "fraud"), Label(2, 16, 20, "fraud")])) is None
-    assert one.differs_from(lay([Label(1, 10, 15, "fraud"), Label(2, 16, 20, "honest")])) == 16
-    assert Spans().differs_from(lay([Label(1, 10, 15, "fraud")])) == 10
-    assert one.differs_from(lay([Label(1, 10, 30, "fraud")])) == 21
+    assert one.differs_from(combine([Label(1, 10, 15, "fraud"), Label(2, 16, 20, "fraud")])) is None
+    assert one.differs_from(combine([Label(1, 10, 15, "fraud"), Label(2, 16, 20, "honest")])) == 16
+    assert Spans().differs_from(combine([Label(1, 10, 15, "fraud")])) == 10
+    assert one.differs_from(combine([Label(1, 10, 30, "fraud")])) == 21
 
 
 def number_of(kept, name="b"):

@@ -14,7 +14,7 @@ from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
 from steadyrank.service.board.timeline import POINTS, Timeline
-from steadyrank.service.board.watch_summary import interval, list_shown, see
+from steadyrank.service.board.watch_summary import interval, list_shown, scan_items
 
 pytestmark = pytest.mark.pure
 
@@ -86,7 +86,7 @@ def test_items_whose_clicks_an_attack_moved_diverge():
         k = t % 30
         clicked = (t % 3 == 0) if k not in (1, 2) else (k == 2) == (t <= 1000)
         board.apply(events.Answered(t, t, t - 1, 0, [k], [], [0] if clicked else [], 1))
-    seen = see(board)
+    seen = scan_items(board)
     first, second = bands(seen.view, board.impressions.rounds)
     assert (first.regime, first.trusted, second.regime, second.trusted) == (1, False, 2, True)
     assert abs(first.end - 1000) < 100
@@ -111,7 +111,7 @@ def attacked():
 
 def test_while_bots_click_their_items_diverge_and_the_list_is_what_users_get():
     board = attacked()
-    watched = see(board)
+    watched = scan_items(board)
     shown = list_shown(board, watched.view)
     assert (watched.view.current, watched.view.trusted) == (2, 1)
     pushed = {item.item for item in watched.diverging if item.rate > item.high}
@@ -123,14 +123,14 @@ def test_while_bots_click_their_items_diverge_and_the_list_is_what_users_get():
     ]
     often = sorted(range(12), key=lambda k: -sum(k in slots for slots in served))[:4]
     assert {item.item for item in shown} == {f"i{k}" for k in often} >= {"i1", "i3"}
-    assert list_shown(board, see(board).view) == shown
+    assert list_shown(board, scan_items(board).view) == shown
 
 
 def test_a_board_whose_items_are_all_retired_has_an_empty_list():
     board = Board.create(Config(length=2), ["a", "b"])
     for item in ("a", "b"):
         board.apply(events.Retired(item))
-    assert list_shown(board, see(board).view) == []
+    assert list_shown(board, scan_items(board).view) == []
 
 
 def test_bands_follow_the_changes_and_leave_no_gap():

@@ -26,9 +26,9 @@ def spans():
     """The spans of this process, as they end."""
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    tracing.use(provider)
+    tracing.set_provider(provider)
     yield exporter.get_finished_spans
-    tracing.use(None)
+    tracing.set_provider(None)
     provider.shutdown()
 
 
@@ -72,7 +72,7 @@ async def test_without_a_place_to_send_them_there_are_no_traces(tmp_path):
     app, headers = object(), [(b"traceparent", b"x")]
     assert tracing.traced(app) is app
     assert tracing.current() is None
-    assert tracing.passed_on(headers) is headers
+    assert tracing.with_trace_context(headers) is headers
     script = "import sys, steadyrank.service.http.server; print([x for x in sys.modules if 'opentelemetry' in x])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -78,7 +78,7 @@ def re_rank(
     """
     hits = Hits(response, window, name)
     if not hits.names:
-        return Found(dict(response), _NOTHING)
+        return Found(dict(response), _NO_RANKING)
     shown = client.rank_query(collection, query, hits.names, scores=hits.scores, **more)
     return Found(hits.in_order(shown.items), shown)
 
@@ -97,12 +97,12 @@ async def re_rank_async(
     """`re_rank` with an `AsyncClient`."""
     hits = Hits(response, window, name)
     if not hits.names:
-        return Found(dict(response), _NOTHING)
+        return Found(dict(response), _NO_RANKING)
     shown = await client.rank_query(collection, query, hits.names, scores=hits.scores, **more)
     return Found(hits.in_order(shown.items), shown)
 
 
-_NOTHING = Ranking("", (), 0.0, fallback=True, why="the engine found nothing")
+_NO_RANKING = Ranking("", (), 0.0, fallback=True, why="the engine found nothing")
 
 
 def ubi_query(

@@ -49,7 +49,7 @@ class Client(Api):
         """Iterate over boards by name, after a given name, requesting pages as needed."""
         following: str | None = after
         while following is not None:
-            page = self._carry_out(self._page(following))
+            page = self._run(self._page(following))
             yield from page["boards"]
             following = page.get("next")  # older servers send all at once
 
@@ -61,9 +61,9 @@ class Client(Api):
     def close(self) -> None:
         """Send queued answers, for at most 5 s, and close this thread's connections."""
         self.flush()
-        self._hang_up()
+        self._disconnect()
 
-    def _carry_out(self, steps: Steps[_T], pause: Callable[[float], object] | None = None) -> _T:
+    def _run(self, steps: Steps[_T], pause: Callable[[float], object] | None = None) -> _T:
         try:
             step = next(steps)
             while True:
@@ -115,12 +115,12 @@ class Client(Api):
                 connection.settimeout(left())
                 whole = response.feed(connection.recv(_PIECE))
         except BaseException as error:  # the state of this connection is unknown
-            self._hang_up(address)
+            self._disconnect(address)
             if reused and not response.started and isinstance(error, ConnectionError):
                 raise StaleConnection(str(error)) from error
             raise
         if not response.reusable:
-            self._hang_up(address)
+            self._disconnect(address)
         self._owners.note(step.request, address, response)
         return response
 
@@ -146,14 +146,14 @@ class Client(Api):
             self._connections()[address.name] = connection
         return connection
 
-    def _hang_up(self, address: Address | None = None) -> None:
+    def _disconnect(self, address: Address | None = None) -> None:
         """Close this thread's connection to a server, or all of them."""
         connections = self._connections()
         for name in list(connections) if address is None else [address.name]:
             if name in connections:
                 connections.pop(name).close()
 
-    def _begin_to_deliver(self) -> None:
+    def _start_delivery(self) -> None:
         atexit.register(_flush_at_exit, weakref.ref(self))
         threading.Thread(target=self._deliver_all, name="steadyrank-answers", daemon=True).start()
 
@@ -163,9 +163,9 @@ class Client(Api):
             self._hurry.clear()
 
         try:
-            self._carry_out(self._deliver(), pause)
+            self._run(self._deliver(), pause)
         finally:
-            self._hang_up()
+            self._disconnect()
 
 
 class AsyncClient(Api):
@@ -192,7 +192,7 @@ class AsyncClient(Api):
         """Iterate over boards by name, after a given name, requesting pages as needed."""
         following: str | None = after
         while following is not None:
-            page = await self._carry_out(self._page(following))
+            page = await self._run(self._page(following))
             for board in page["boards"]:
                 yield board
             following = page.get("next")
@@ -213,7 +213,7 @@ class AsyncClient(Api):
             while streams:
                 streams.pop()[1].close()
 
-    async def _carry_out(self, steps: Steps[_T]) -> _T:
+    async def _run(self, steps: Steps[_T]) -> _T:
         try:
             step = next(steps)
             while True:
@@ -280,8 +280,8 @@ class AsyncClient(Api):
         free = self._free.get(address.name)
         return free.pop() if free else None
 
-    def _begin_to_deliver(self) -> None:
-        self._delivery = asyncio.get_running_loop().create_task(self._carry_out(self._deliver()))
+    def _start_delivery(self) -> None:
+        self._delivery = asyncio.get_running_loop().create_task(self._run(self._deliver()))
 
 
 def _flush_at_exit(client: "weakref.ref[Client]") -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_LEFT_OUT: Any = object()
+_OMITTED: Any = object()
 _ITEMS_AT_ONCE = 50_000  # per request
 _WRONG = (400, 413, 414, 415, 422, 431)  # codes of requests that are wrong in themselves
 
@@ -82,7 +82,7 @@ class steps(Generic[P, T]):
 
         @functools.wraps(self.describe)
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return client._carry_out(self.describe(client, *args, **kwargs))
+            return client._run(self.describe(client, *args, **kwargs))
 
         return call
 
@@ -139,7 +139,7 @@ class Api:
         """Send the queued answers, each request once: what fails stays in the queue."""
         return deliver(self._queue, Patience(self._patient.timeout, 1, whole=True), self._address.name)
 
-    def _begin_to_deliver(self) -> None:
+    def _start_delivery(self) -> None:
         """Run `_deliver` in the background."""
         raise NotImplementedError
 
@@ -253,7 +253,7 @@ class Api:
         board: str,
         impression: str,
         *,
-        clicked: str | None = _LEFT_OUT,
+        clicked: str | None = _OMITTED,
         clicks: Sequence[bool | int] | None = None,
         examined: int | None = None,
         client: str | None = None,
@@ -289,7 +289,7 @@ class Api:
                     raise
                 log.info("an answer is queued: %s", error)
         if self._queue.add({"board": board, **body}):
-            self._begin_to_deliver()
+            self._start_delivery()
         return Outcome("queued")
 
     @steps
@@ -300,7 +300,7 @@ class Api:
         id: str,
         items: Sequence[str],
         *,
-        clicked: str | None = _LEFT_OUT,
+        clicked: str | None = _OMITTED,
         clicks: Sequence[bool | int] | None = None,
         examined: int | None = None,
         **more: Any,
@@ -606,7 +606,7 @@ class Api:
 
 
 def _answer(clicked: Any, clicks: Sequence[bool | int] | None, examined: int | None) -> dict[str, Any]:
-    answer: dict[str, Any] = {} if clicked is _LEFT_OUT else {"clicked": clicked}
+    answer: dict[str, Any] = {} if clicked is _OMITTED else {"clicked": clicked}
     if clicks is not None:
         answer |= {"clicks": [int(bit) for bit in clicks], "examined": examined}
     return answer

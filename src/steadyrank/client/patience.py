@@ -171,7 +171,7 @@ class AnswerQueue:
             begin, self._sending = not self._sending, True
             return begin
 
-    def begin(self, most: int) -> list[dict[str, Any]]:
+    def next_batch(self, most: int) -> list[dict[str, Any]]:
         """The next answers to send, at most `most`; empty: all are sent, and sending has ended."""
         with self._changed:
             rows = [self._rows[k] for k in range(min(most, len(self._rows)))]
@@ -179,7 +179,7 @@ class AnswerQueue:
             self._changed.notify_all()
             return rows
 
-    def end(self, rows: Sequence[dict[str, Any]], results: Sequence[Mapping[str, Any]]) -> bool:
+    def settle(self, rows: Sequence[dict[str, Any]], results: Sequence[Mapping[str, Any]]) -> bool:
         """Remove answers that were delivered or refused for good. Returns whether any must be sent again."""
         again = {id(row) for row, result in zip(rows, results, strict=True) if _try_again(result["code"])}
         sent = {id(row) for row in rows} - again
@@ -204,7 +204,7 @@ class AnswerQueue:
 def deliver(queue: AnswerQueue, patience: Patience, server: str) -> Steps[None]:
     """Send queued answers until there are none. The server deduplicates them."""
     pause, at_once = 0.1, _AT_ONCE
-    while rows := queue.begin(at_once):
+    while rows := queue.next_batch(at_once):
         results: Any = None
         try:
             content = yield from ask(Request("POST", "/v1/feedback", {"feedback": rows}), patience, server)
@@ -218,7 +218,7 @@ def deliver(queue: AnswerQueue, patience: Patience, server: str) -> Steps[None]:
             results = [{"code": refusal.code, "message": str(refusal)}] * len(rows)
         if not isinstance(results, list) or len(results) != len(rows):  # such as a proxy's error page
             results = [{"code": 503}] * len(rows)
-        if queue.end(rows, results):
+        if queue.settle(rows, results):
             yield Pause(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
         else:

@@ -12,7 +12,7 @@ from typing import Any
 
 Headers = list[tuple[bytes, bytes]]
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-_CONTEXT = (b"traceparent", b"tracestate")
+_CONTEXT_HEADERS = (b"traceparent", b"tracestate")
 
 _tracer: Any = None  # None: tracing is disabled
 
@@ -33,11 +33,11 @@ def begin(environment: Mapping[str, str] = os.environ) -> bool:
     name = environment.get("OTEL_SERVICE_NAME", "steadyrank")
     provider = TracerProvider(resource=Resource.create({SERVICE_NAME: name}))  # flushed and shut down at exit
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    use(provider)
+    set_provider(provider)
     return True
 
 
-def use(provider: Any) -> None:
+def set_provider(provider: Any) -> None:
     """Set the provider of the tracer; None disables tracing."""
     global _tracer
     _tracer = None if provider is None else provider.get_tracer("steadyrank")
@@ -58,7 +58,7 @@ def note(name: str, of: Any, start: int, **attributes: int) -> None:
     span.end(time.time_ns())
 
 
-def passed_on(headers: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[bytes, bytes]]:
+def with_trace_context(headers: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[bytes, bytes]]:
     """The headers for forwarding a request to another worker, with the trace context of this one added."""
     if _tracer is None:
         return headers
@@ -66,7 +66,7 @@ def passed_on(headers: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[bytes, b
 
     carrier: dict[str, str] = {}
     TraceContextTextMapPropagator().inject(carrier)
-    kept = [header for header in headers if not carrier or header[0] not in _CONTEXT]
+    kept = [header for header in headers if not carrier or header[0] not in _CONTEXT_HEADERS]
     return kept + [(name.encode(), value.encode()) for name, value in carrier.items()]
 
 
@@ -83,7 +83,7 @@ class Traced:
             return
         scope.pop("extensions", None)  # direct sends would bypass `send`, and the status would be missed
         with _span(scope) as span:
-            await self._app(scope, receive, _telling(span, send))
+            await self._app(scope, receive, _recording_status(span, send))
             route = getattr(scope.get("endpoint"), "name", None)  # set once the route was matched
             if route is not None:
                 span.update_name(route)
@@ -95,14 +95,14 @@ def _span(scope: Mapping[str, Any]) -> Iterator[Any]:
     from opentelemetry.trace import SpanKind
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-    carrier = {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in _CONTEXT}
+    carrier = {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in _CONTEXT_HEADERS}
     given = TraceContextTextMapPropagator().extract(carrier)
     attributes = {"http.request.method": scope["method"]}
     with _tracer.start_as_current_span(scope["method"], given, kind=SpanKind.SERVER, attributes=attributes) as span:
         yield span
 
 
-def _telling(span: Any, send: Callable[[Any], Awaitable[None]]) -> Callable[[Any], Awaitable[None]]:
+def _recording_status(span: Any, send: Callable[[Any], Awaitable[None]]) -> Callable[[Any], Awaitable[None]]:
     async def sending(message: Any) -> None:
         if message["type"] == "http.response.start":
             span.set_attribute("http.response.status_code", message["status"])

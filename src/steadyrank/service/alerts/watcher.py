@@ -86,11 +86,11 @@ class Watcher:
         if not worker.ready:
             return
         news = itertools.chain(_of_worker(worker, self._own), _of_clocks(worker, self._own))
-        self._tell(self._own, None, news)
+        self._report(self._own, None, news)
         for number, session in list(worker.cache.by_number.items()):
             reported = self._reported.setdefault(number, _Reported())
             items = await few_outcomes_of(worker, session)
-            self._tell(
+            self._report(
                 reported,
                 session.name,
                 itertools.chain(_of_board(session, reported), _of_few_outcomes(items, reported)),
@@ -100,7 +100,7 @@ class Watcher:
         numbers = worker.cache.by_number.keys() | worker.cache.evicted_by_number.keys()
         self._reported = {number: reported for number, reported in self._reported.items() if number in numbers}
 
-    def _tell(self, reported: _Reported, board: str | None, news_of: Iterator[News]) -> None:
+    def _report(self, reported: _Reported, board: str | None, news_of: Iterator[News]) -> None:
         now, withheld = self._worker.monotonic(), False
         for news in news_of:
             if now < reported.times.get(news.kind, _NEVER) + APART:

@@ -27,7 +27,7 @@ from .interleaving import Interleaving
 from .labels import Labels
 from .schema import Schema
 
-_NOTHING: Mapping[str, Known] = {}
+_NO_FEATURES: Mapping[str, Known] = {}
 _JOINED = 32  # combinations of request rules and board rules that are cached
 _AT_ONCE = 20  # impressions that are settled or expired per step
 NOT_OURS = "an item was shown that this board does not have"
@@ -45,27 +45,27 @@ class Work:
     def __init__(self, call: Callable[[], Tables]) -> None:
         """`call`: the computation."""
         self._call = call
-        self._made: Tables | Exception = AssertionError("nobody did the work")
+        self._result: Tables | Exception = AssertionError("nobody did the work")
 
     def __call__(self) -> None:
-        """Run the computation; an exception is kept and raised by `made`."""
+        """Run the computation; an exception is kept and raised by `result`."""
         try:
-            self._made = self._call()
+            self._result = self._call()
         except Exception as error:
-            self._made = error
+            self._result = error
 
-    def made(self) -> Tables:
+    def result(self) -> Tables:
         """Return the result of the computation, or raise its exception."""
-        if isinstance(self._made, Exception):
-            raise self._made
-        return self._made
+        if isinstance(self._result, Exception):
+            raise self._result
+        return self._result
 
 
 # an event being applied: a generator that pauses where lists may be ranked (None), or where work must be done first
 Steps: TypeAlias = Generator[Work | None, None, str]
 
 
-def finished(steps: Steps) -> str:
+def run_to_end(steps: Steps) -> str:
     """Apply an event to its end, doing its work in this thread. Returns its outcome."""
     while True:
         try:
@@ -149,7 +149,7 @@ class Board:
         self.interleaving = Interleaving()  # lists mixed of another ranker's and ours
 
     @classmethod
-    def create(cls, config: Config, items: Sequence[str], known: Mapping[str, Known] = _NOTHING) -> "Board":
+    def create(cls, config: Config, items: Sequence[str], known: Mapping[str, Known] = _NO_FEATURES) -> "Board":
         """Make a new board with these items; `known`: features of some of them."""
         described = {item: values for item, values in known.items() if values}
         fitting = config.feature_space().fitting_item
@@ -205,7 +205,7 @@ class Board:
 
     def apply(self, event: AnyEvent) -> str:
         """Apply an event and return its outcome. A refused event changes nothing but the count of events."""
-        return finished(self.steps(event))
+        return run_to_end(self.steps(event))
 
     def steps(self, event: AnyEvent) -> Steps:
         """Apply an event in steps; it pauses after each part of a long one, and where work must be done."""
@@ -225,7 +225,7 @@ class Board:
             items = min((_AT_ONCE + 1) * self.length, state.most_pairs // 8)
             if state.lacks_room(items, _AT_ONCE, items):
                 yield (work := Work(functools.partial(state.roomier, items, _AT_ONCE, items)))
-                state.take_tables(work.made())
+                state.take_tables(work.result())
 
     def _apply(self, event: AnyEvent) -> Steps:
         match event:
@@ -459,7 +459,7 @@ class Board:
                 tables = None
                 if state.is_large and state.knows_query(query):
                     yield (work := Work(functools.partial(state.tables_without, query)))
-                    tables = work.made()
+                    tables = work.result()
                 forgotten |= state.forget_query(query, self.impressions.note, tables)
         return "done" if forgotten else "unknown"
 
@@ -501,7 +501,7 @@ class Board:
         """The rules of the board combined with `others`, those of a request; `best`: as the best list keeps them."""
         setting = self.latest.rules
         if self._standing[0] is not setting:
-            made = None if setting is None else setting.made()
+            made = None if setting is None else setting.to_rules()
             self._standing = setting, made, None if made is None else made.as_best()
         standing = self._standing[2 if best else 1]
         if standing is None or others is None:

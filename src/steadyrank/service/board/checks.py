@@ -73,7 +73,7 @@ def check_rules(config: Config, state: LearnerState, known: Mapping[str, Values]
     `known`: features of items; `learns`: an empty state with these settings.
     """
     if config.rules is not None:
-        rules = SlotRules(config.rules.made(), state, known, config.feature_space(), learns)
+        rules = SlotRules(config.rules.to_rules(), state, known, config.feature_space(), learns)
         rules.check(state, config.length)
 
 

@@ -150,7 +150,7 @@ def alarm_out(alarm: Alarm) -> AlarmOut:
     return AlarmOut(alarm.number, alarm.first, alarm.latest, len(alarm.queries), surges)
 
 
-def known_query(state: CollectionState) -> QueryPage:
+def query_page(state: CollectionState) -> QueryPage:
     """The page of the only query of a copy."""
     (items,) = _items_of(state)
     length, shown, query = state.length, [], int(state.learner.queries.ids.id[0])
@@ -167,13 +167,13 @@ def known_query(state: CollectionState) -> QueryPage:
                 estimate=float(mean[k]),
                 low=max(float(mean[k] - wide[k]), 0.0),
                 high=min(float(mean[k] + wide[k]), 1.0),
-                **came_of(state, query, int(items.item[k])),
+                **outcomes_of(state, query, int(items.item[k])),
             )
             shown.append(one)
     return QueryPage(**_head(state, 0, items), items=shown[:MOST_ITEMS])
 
 
-def came_of(state: CollectionState, query: int, item: int) -> dict[str, Any]:
+def outcomes_of(state: CollectionState, query: int, item: int) -> dict[str, Any]:
     """The outcomes of clicks on an item of a query; empty where outcomes are not reported."""
     came = state.brought.get((query, item), NOTHING_CAME)
     return {} if state.outcomes is None else {"outcomes": came.clicks, "value": came.value}

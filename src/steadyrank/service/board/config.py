@@ -81,7 +81,7 @@ class RulesSetting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     include: dict[str, IncludeRule] = {}
     when_impossible: Literal["refuse", "best"] = "refuse"
 
-    def made(self) -> Rules:
+    def to_rules(self) -> Rules:
         """The rules, validated."""
         return Rules(**msgspec.to_builtins(self))
 
@@ -243,7 +243,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 if isinstance(value, int) and abs(value) > 2**53:
                     raise ValueError(f"setting {name} must be at most 2**53, not {value!r}")
         if self.rules is not None:
-            self.rules.made()
+            self.rules.to_rules()
         if self.guards is not None and "reject_impossible" in self.settings:
             raise ValueError("reject_impossible among the settings stands for the guard Plausible: name it in guards")
 

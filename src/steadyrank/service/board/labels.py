@@ -58,7 +58,7 @@ class Spans:
         return next((t for t in sorted(ends) if self.word(t) != other.word(t)), None)
 
 
-def lay(labels: Iterable[Label]) -> Spans:
+def combine(labels: Iterable[Label]) -> Spans:
     """Combine labels of rounds: where they overlap, the one with the larger number counts. O(n log n)."""
     waiting = sorted(
         (label for label in labels if label.client == ANYONE), key=lambda label: label.start, reverse=True
@@ -93,7 +93,7 @@ class Labels:
         self._lay()
 
     def _lay(self) -> None:
-        self.spans = lay(self.labels.values())
+        self.spans = combine(self.labels.values())
         of_senders = sorted(label for label in self.labels.values() if label.client != ANYONE)
         self.words = {label.client: label.label for label in of_senders}  # of senders, the latest label of each
 

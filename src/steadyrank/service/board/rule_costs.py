@@ -23,7 +23,7 @@ from ...live.learner_state import LearnerState
 from ...live.ruled_list import SlotRules, rank_by_rules
 from ...live.rules import Rules
 from .board import Board
-from .savings import DRAWS, worse
+from .savings import DRAWS, loss_draws
 from .schema import IntervalOut, Schema
 
 _MOST = 20  # rules listed, the first ones
@@ -189,9 +189,9 @@ def _costs(
     none = IntervalOut(value=0.0, low=0.0, high=0.0)
     if without == ours:
         return {"cost": none} if worths is None else {"cost": none, "value": none}
-    costs = {"cost": _interval(worse(trusted, without, ours, chances, np.random.default_rng(0)))}
+    costs = {"cost": _interval(loss_draws(trusted, without, ours, chances, np.random.default_rng(0)))}
     if worths is not None:
-        costs["value"] = _interval(_less_worth(trusted, worths, chances, without, ours))
+        costs["value"] = _interval(_value_loss_draws(trusted, worths, chances, without, ours))
     return costs
 
 
@@ -203,7 +203,9 @@ def _interval(lost: Floats) -> IntervalOut:
     return IntervalOut(value=value, low=low, high=high)
 
 
-def _less_worth(trusted: Regime, worths: Worths, chances: Floats, without: list[int], ours: list[int]) -> Floats:
+def _value_loss_draws(
+    trusted: Regime, worths: Worths, chances: Floats, without: list[int], ours: list[int]
+) -> Floats:
     """[draws] how much more value list `without` brings than `ours`; rates and values are posterior draws."""
     drawn, rng = sorted({*without, *ours}), np.random.default_rng(0)
     mean, weight, size = trusted.estimate[drawn], trusted.weight[drawn], (DRAWS, len(drawn))

@@ -67,7 +67,7 @@ def savings(view: View, names: Sequence[str], active: Bools, rounds: int, length
         rates = np.where(regime.looks > 0, regime.estimate, trusted.estimate)
         believed = _best(rates, slots, length)
         count, visits = count + stretch, visits + share * stretch
-        lost += share * stretch * worse(trusted, best, believed, chances, rng)
+        lost += share * stretch * loss_draws(trusted, best, believed, chances, rng)
     low, high = np.quantile(lost, (0.025, 0.975)).tolist()
     return SavedOut(
         rounds=count,
@@ -108,7 +108,9 @@ def _best(rates: Floats, slots: Ints, length: int) -> list[int]:
     return order
 
 
-def worse(trusted: Regime, best: list[int], believed: list[int], chances: Floats, rng: np.random.Generator) -> Floats:
+def loss_draws(
+    trusted: Regime, best: list[int], believed: list[int], chances: Floats, rng: np.random.Generator
+) -> Floats:
     """[draws] how much less likely `believed` is to be clicked than `best`, with rates drawn from the posterior."""
     drawn = sorted({*best, *believed})
     mean, weight = trusted.estimate[drawn], trusted.weight[drawn]

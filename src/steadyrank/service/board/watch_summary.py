@@ -46,7 +46,7 @@ class WatchItem(ItemOut, kw_only=True):
     high: float | None
 
 
-class Seen(NamedTuple):
+class ItemScan(NamedTuple):
     """The parts of a summary whose cost grows with the number of items.
 
     `diverging`: the items whose click rate is outside the interval of their estimate.
@@ -64,10 +64,10 @@ class SegmentSummary(NamedTuple):
     view: View
 
 
-def see(board: Board) -> Seen:
+def scan_items(board: Board) -> ItemScan:
     """Compute the view and the diverging items. No list is drawn, so other requests may rank meanwhile."""
     view = board.learner_state.view()
-    return Seen(view, _Items(board.learner_state, view).diverging())
+    return ItemScan(view, _Items(board.learner_state, view).diverging())
 
 
 def count_open(board: Board) -> int:
@@ -77,7 +77,7 @@ def count_open(board: Board) -> int:
 
 def list_shown(board: Board, view: View | None) -> list[WatchItem]:
     """The list that users get now, with the learner's view of its items."""
-    return _Items(board.learner_state, view).at(typical(board))
+    return _Items(board.learner_state, view).at(typical_list(board))
 
 
 def summarize_segments(board: Board, view: View | None) -> list[SegmentSummary]:
@@ -87,12 +87,12 @@ def summarize_segments(board: Board, view: View | None) -> list[SegmentSummary]:
         return []
     names, segments = (None, *space.segments), []
     for name, own in zip(names, view.segments, strict=True):
-        slots = typical(board, space.of_visit({SEGMENT_NAME: name}), len(names))
+        slots = typical_list(board, space.of_visit({SEGMENT_NAME: name}), len(names))
         segments.append(SegmentSummary(name, _Items(state, own).at(slots), own))
     return segments
 
 
-def typical(board: Board, known: Floats | None = None, parts: int = 1) -> list[int]:
+def typical_list(board: Board, known: Floats | None = None, parts: int = 1) -> list[int]:
     """The slots of the list that users get now, from the top; `known`: features of the visits it is for.
 
     Lists are random, and while regimes differ they serve two of them. So items are ordered by their places in a few

@@ -237,15 +237,15 @@ class _Endpoint:
         self._slicer = None if route.takes is None else Slicer(route.takes)
         most = SMALL if not route.large else BATCH if route.scope == "public" else LARGE
         self._most = min(most, service.limits.body_bytes)
-        self._turn = asyncio.Semaphore(_LARGE_AT_ONCE)
+        self._large_turns = asyncio.Semaphore(_LARGE_AT_ONCE)
         self._shared = {one.run for one in ROUTES if one.path.startswith(COLLECTIONS)} & {
             one.run for one in ROUTES if one.path.startswith(BOARDS)
         }
-        self._anywhere = route.path in (BOARDS, COLLECTIONS, UBI, INGEST, OUTCOMES)
+        self._any_board = route.path in (BOARDS, COLLECTIONS, UBI, INGEST, OUTCOMES)
         self._headers = ANY_ORIGIN if route.scope == "public" else {}
-        self._lists = route.path.endswith("/rank")
+        self._is_rank = route.path.endswith("/rank")
         # routes that are safe to repeat
-        self._again = route.method in ("GET", "PUT") or route.path.endswith(("/rank", "/feedback", "/outcomes"))
+        self._repeatable = route.method in ("GET", "PUT") or route.path.endswith(("/rank", "/feedback", "/outcomes"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         begin = time.perf_counter()
@@ -257,7 +257,7 @@ class _Endpoint:
                 raise Outdated(self._service.worker.log_writer.outdated)
             board, answer = board_in(scope["path_params"]), None
             if board and not self._service.worker.is_served(board):
-                passed = await (self._pass_on_list if self._lists else self._pass_on)(board, scope, receive, send)
+                passed = await (self._pass_on_list if self._is_rank else self._pass_on)(board, scope, receive, send)
                 if isinstance(passed, int):
                     self._service.metrics.passed_on["http"] += 1
                     self._service.metrics.count(self.name, passed, time.perf_counter() - begin)
@@ -274,7 +274,7 @@ class _Endpoint:
 
     async def _pass_on(self, board: str, scope: Scope, receive: Receive, send: Send, **patience: Any) -> Any:
         """Have the owner of a board answer, as described for `Forwarder.pass_on`."""
-        rest = {"most": self._most, "again": self._again, "public": self._route.scope == "public"}
+        rest = {"most": self._most, "repeatable": self._repeatable, "public": self._route.scope == "public"}
         return await self._service.forwarder.pass_on(board, scope, receive, send, **(rest | patience))
 
     async def _pass_on_list(self, board: str, scope: Scope, receive: Receive, send: Send) -> Any:
@@ -323,7 +323,7 @@ class _Endpoint:
         part = path.get("item", "") or path.get("client", "") or path.get("number", "")
         who = HERE
         if route.scope != "public":
-            who = service.auth.check(headers, route.scope, board or None, some=self._anywhere)
+            who = service.auth.check(headers, route.scope, board or None, some=self._any_board)
 
         def may(scope: str, board: str) -> None:
             service.auth.check(headers, scope, board)
@@ -358,7 +358,7 @@ class _Endpoint:
         with body:
             if body.size <= AT_ONCE:
                 return await run(decode(body.read(), self._decoder))
-            async with self._turn:
+            async with self._large_turns:
                 value = await self._slicer.decode(body.file)
                 try:
                     return await run(value)

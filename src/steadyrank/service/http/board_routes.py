@@ -33,7 +33,7 @@ _BOARDS_IN_A_TURN = 100  # boards listed between other requests: a few milliseco
 _KIND = re.compile(events.KIND_NAME)
 _MOST_ITEMS = 1_000_000
 _MOST_AT_ONCE = 100_000  # items per request; what handles all their names in one step takes some milliseconds
-_NOTHING: Mapping[str, Known] = {}
+_NO_FEATURES: Mapping[str, Known] = {}
 _ITEMS_AT_ONCE = 1_000  # new items per event, so that applying it is quick
 _DESCRIBED_AT_ONCE = 100  # the same for items with features: about 10 ms, 45 if all were shown recently
 
@@ -323,7 +323,7 @@ async def add_new(
     worker: Worker,
     session: BoardSession,
     items: list[str],
-    features: Mapping[str, Known] = _NOTHING,
+    features: Mapping[str, Known] = _NO_FEATURES,
     by_lists: bool = False,
 ) -> None:
     """Add validated items, or reinstate retired ones, in several events, with their features."""

@@ -47,9 +47,9 @@ class Bodies:
 
     def __init__(self, most: int) -> None:
         self._most, self._used = most, 0
-        self._held: dict[Held, None] = {}  # in order of their beginning
+        self._held: dict[SpooledBody, None] = {}  # in order of their beginning
 
-    async def receive(self, receive: Receive, headers: Mapping[str, str], most: int) -> "bytes | Held":
+    async def receive(self, receive: Receive, headers: Mapping[str, str], most: int) -> "bytes | SpooledBody":
         """Receive a whole body, in memory or spooled to disk (to be closed).
 
         Raises Refused early if it is too long.
@@ -58,7 +58,7 @@ class Bodies:
         if length.isdigit() and int(length) > most:
             raise Refused(413, f"the body has {length} bytes, at most {most} are read")
         parts, size, more = [], 0, True
-        held: Held | None = None
+        held: SpooledBody | None = None
         try:
             while more:
                 message = await receive()
@@ -71,7 +71,7 @@ class Bodies:
                 parts.append(part)
                 if held is not None or size > _IN_MEMORY:
                     if held is None:
-                        self._held[held := Held(self, _temporary())] = None
+                        self._held[held := SpooledBody(self, _temporary())] = None
                     self._write(held, b"".join(parts))
                     parts.clear()
                 del message, part  # keep no part in memory while waiting for the next
@@ -81,10 +81,10 @@ class Bodies:
             raise
         if held is None:
             return b"".join(parts) if len(parts) != 1 else parts[0]
-        held.whole = True
+        held.complete = True
         return held
 
-    def _write(self, held: "Held", part: bytes) -> None:
+    def _write(self, held: "SpooledBody", part: bytes) -> None:
         if held not in self._held:
             raise Refused(503, _NO_ROOM)
         try:
@@ -96,22 +96,22 @@ class Bodies:
         held.size += len(part)
         self._used += len(part)
         if self._used > self._most:
-            next(other for other in self._held if not other.whole).close()
+            next(other for other in self._held if not other.complete).close()
             if held not in self._held:
                 raise Refused(503, _NO_ROOM)
 
-    def leave(self, held: "Held") -> None:
+    def release(self, held: "SpooledBody") -> None:
         """Release the room of a body that is processed or refused."""
         if held in self._held:
             del self._held[held]
             self._used -= held.size
 
 
-class Held:
+class SpooledBody:
     """A body spooled to disk, complete or not."""
 
     def __init__(self, among: Bodies, file: BinaryIO) -> None:
-        self.file, self.size, self.whole = file, 0, False
+        self.file, self.size, self.complete = file, 0, False
         self._among = among
 
     def read(self) -> bytes:
@@ -121,10 +121,10 @@ class Held:
 
     def close(self) -> None:
         """Close the file and release its room."""
-        self._among.leave(self)
+        self._among.release(self)
         self.file.close()
 
-    def __enter__(self) -> "Held":
+    def __enter__(self) -> "SpooledBody":
         return self
 
     def __exit__(self, *exception: object) -> None:

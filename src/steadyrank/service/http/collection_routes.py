@@ -23,10 +23,10 @@ from ..board.collection_summary import (
     QueryPage,
     copy_busiest,
     copy_query,
-    known_query,
     list_alarms,
     list_queries,
     query_id,
+    query_page,
     state_of,
 )
 from ..board.config import COLLECTION_HINTS, OF_ITEMS, Config, GuardChoice, new_collection, with_settings
@@ -304,7 +304,7 @@ async def read_query(call: Call, body: QueryIn) -> QueryPage:
     """What is known of one query and its items. The query is in the body, since logs may keep addresses."""
     session = call.worker.find_board(call.board)
     query = _query_of(session, body)
-    return await call.worker.look_at_copy(session, lambda board: copy_query(board, query), known_query)
+    return await call.worker.look_at_copy(session, lambda board: copy_query(board, query), query_page)
 
 
 async def forget_query(call: Call, body: QueryIn) -> QueryForgottenOut:

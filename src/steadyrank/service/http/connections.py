@@ -43,18 +43,18 @@ class Sink(Protocol):
     def send(self, code: int, lines: bytes, content: bytes) -> None:
         """Send the answer. `lines`: its own headers, without content-length."""
 
-    def leave(self) -> None:
+    def decline(self) -> None:
         """Decline the request, so that the normal route handles it after all."""
 
 
 # answers a request with this body; returns False if the normal route should handle it
-Take: TypeAlias = Callable[[Sink, bytes], bool]
+Handler: TypeAlias = Callable[[Sink, bytes], bool]
 
 
-class Shortcut(Protocol):
+class FastPath(Protocol):
     """Handles a request that is completely in memory, bypassing the ASGI application."""
 
-    def find(self, target: bytes, headers: Headers) -> Take | None:
+    def find(self, target: bytes, headers: Headers) -> Handler | None:
         """Return a handler for a request; None if there is none."""
 
     def link(self, transport: Any) -> "Link | None":
@@ -87,8 +87,8 @@ class Connections:
     identical one is not parsed again.
     """
 
-    def __init__(self, limits: Limits, shortcut: Shortcut | None = None) -> None:
-        self.limits, self.shortcut = limits, shortcut
+    def __init__(self, limits: Limits, fast_path: FastPath | None = None) -> None:
+        self.limits, self.fast_path = limits, fast_path
         self.heads: dict[bytes, Head] = {}
         self.all: set[Connection] = set()
         self._by_address: dict[str, set[Connection]] = {}
@@ -104,7 +104,7 @@ class Connections:
         """Create a connection; called by uvicorn."""
         return Connection(self, **options)
 
-    def enter(self, new: "Connection") -> bool:
+    def register(self, new: "Connection") -> bool:
         """Register a connection; returns False if there is no room for it."""
         near, room = self._by_address.get(new.address, set()), True
         if len(near) >= self.limits.address_connections:
@@ -127,12 +127,12 @@ class Connections:
     @staticmethod
     def _make_room(found: "set[Connection]") -> bool:
         """Close the connections that have been idle for longest, a sixteenth at a time, since sorting takes long."""
-        waiting = sorted((one for one in found if one.waits), key=lambda one: one.since)
+        waiting = sorted((one for one in found if one.idle), key=lambda one: one.idle_since)
         for one in waiting[: max(len(found) // 16, 1)]:
             one.end()
         return bool(waiting)
 
-    def leave(self, one: "Connection") -> None:
+    def unregister(self, one: "Connection") -> None:
         """Remove a closed connection."""
         self.all.discard(one)
         near = self._by_address.get(one.address)
@@ -144,13 +144,13 @@ class Connections:
     def sweep(self, now: float) -> None:
         """Close connections that have timed out; call it regularly."""
         for one in list(self.all):
-            one.look(now)
+            one.check_timeouts(now)
 
 
 class Head(NamedTuple):
     """The parsed head of a request on the fast path."""
 
-    take: Take
+    handle: Handler
     target: bytes
     headers: Headers
     size: int  # of the body
@@ -188,13 +188,13 @@ class Reply:
             self._connection.write_answer(code, lines, content, self.keep_alive)
             self._connection.on_response_complete()
 
-    def leave(self) -> None:
+    def decline(self) -> None:
         """Let the application handle the request after all."""
         if self.disconnected:
             self.response_complete = True
         elif self._connection.is_latest(self):
             self.response_complete = True
-            self._connection.begin_again(self._head.request(self._body))
+            self._connection.fall_back(self._head.request(self._body))
         else:  # the client sent another request without waiting for the answer
             self.send(503, b"content-type: application/json\r\nretry-after: 1\r\n", _MOVED)
 
@@ -206,31 +206,31 @@ class Connection(HttpToolsProtocol):
         super().__init__(**options)
         self._others, self._limits = others, others.limits
         self.address = ""
-        self.waits, self.since = True, time.monotonic()  # for its client; since when
+        self.idle, self.idle_since = True, time.monotonic()  # for its client; since when
         self._head = 0  # bytes of an incomplete head
         self._named = 0  # parsed bytes of its URL and headers
         self._between = True  # no byte of the next request has come
         self._reading = False  # a request has begun and is incomplete
         self._deadline: float | None = None
-        self._stuck: float | None = None  # since when the client has not accepted data
+        self._blocked_since: float | None = None  # since when the client has not accepted data
         self._refusal: HTTPStatus | None = None
-        self._taking: Head | None = None  # of a request that may take the fast path
-        self._whole = b""  # its body so far
-        self._taken: Head | None = None  # of a request that took the fast path
-        self._taking_over = True  # whether the fast path is enabled
+        self._pending_head: Head | None = None  # of a request that may take the fast path
+        self._pending_body = b""  # its body so far
+        self._handled_head: Head | None = None  # of a request that took the fast path
+        self._fast_path_on = True  # whether the fast path is enabled
         self._link: Link | None = None  # set if another worker has opened the connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Register the connection, or close it if there are too many."""
         super().connection_made(transport)
         self.address = network(self.client[0] if self.client else "")
-        self._deadline = self.since + self._limits.first_byte_seconds
-        if not self._others.enter(self):
+        self._deadline = self.idle_since + self._limits.first_byte_seconds
+        if not self._others.register(self):
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Unregister the connection, and drop what is queued."""
-        self._others.leave(self)
+        self._others.unregister(self)
         self.pipeline.clear()
         if self._link is not None:
             self._link.lost()
@@ -243,12 +243,12 @@ class Connection(HttpToolsProtocol):
             return
         first = self._between and not self._reading
         if first:
-            if self._take_known(data) or self._is_greeted(data):
+            if self._handle_known(data) or self._is_greeted(data):
                 return
             self._between = False
             self._reading = True
             self._deadline = time.monotonic() + self._limits.request_seconds
-        self._taken = None
+        self._handled_head = None
         for start in range(0, len(data), _SLICE):
             if self.transport.is_closing() or self.parser is None:
                 return
@@ -265,8 +265,8 @@ class Connection(HttpToolsProtocol):
                 return
             if self._head > self._limits.head_bytes:
                 self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
-        if first and self._taken is not None:
-            self._others.keep_head(data, self._taken)
+        if first and self._handled_head is not None:
+            self._others.keep_head(data, self._handled_head)
 
     def on_message_begin(self) -> None:
         """A request begins, possibly in the middle of the received data."""
@@ -280,29 +280,29 @@ class Connection(HttpToolsProtocol):
         """A part of the URL was parsed."""
         self.url += url
         if len(self.url) > self._limits.url_bytes:
-            self._stop(HTTPStatus.REQUEST_URI_TOO_LONG)
+            self._abort_parsing(HTTPStatus.REQUEST_URI_TOO_LONG)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header was parsed."""
         self._named += len(name) + len(value)
         if len(self.headers) >= _HEADERS or self._named > self._limits.head_bytes:
-            self._stop(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+            self._abort_parsing(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """The headers are complete; a body may follow."""
         self._head = 0
         if len(self.pipeline) >= _PIPELINED:
-            self._stop(HTTPStatus.TOO_MANY_REQUESTS)
-        self.waits = False
-        self._taking, self._whole = self._to_be_taken(), b""
-        if self._taking is None:
+            self._abort_parsing(HTTPStatus.TOO_MANY_REQUESTS)
+        self.idle = False
+        self._pending_head, self._pending_body = self._fast_path_head(), b""
+        if self._pending_head is None:
             self._begin_cycle()
 
-    def _to_be_taken(self) -> Head | None:
+    def _fast_path_head(self) -> Head | None:
         """The parsed head if the request may take the fast path; None otherwise."""
-        parser, shortcut = self.parser, self._others.shortcut
-        if shortcut is None or not self._taking_over or not self._is_free():
+        parser, fast_path = self.parser, self._others.fast_path
+        if fast_path is None or not self._fast_path_on or not self._is_free():
             return None
         if self._named + len(self.url) > _SHORT:
             return None
@@ -316,28 +316,28 @@ class Connection(HttpToolsProtocol):
                 return None
         if not (size.isdigit() and len(size) < 9 and int(size) <= _SMALL):
             return None
-        take = shortcut.find(self.url, self.headers)
+        handle = fast_path.find(self.url, self.headers)
         keep_alive = parser.get_http_version() != "1.0" and parser.should_keep_alive()
-        return None if take is None else Head(take, self.url, self.headers, int(size), keep_alive)
+        return None if handle is None else Head(handle, self.url, self.headers, int(size), keep_alive)
 
     def _is_free(self) -> bool:
         """Whether no earlier request is being answered, and the client accepts data."""
         return (self.cycle is None or self.cycle.response_complete) and not self.flow.write_paused
 
-    def _take_known(self, data: bytes) -> bool:
+    def _handle_known(self, data: bytes) -> bool:
         """Handle a complete request with a cached head on the fast path. Returns whether it did."""
         size = data.find(b"\r\n\r\n") + 4
         head = self._others.heads.get(data[:size])
         if head is None or len(data) != size + head.size or not self._is_free() or self.transport.is_closing():
             return False
-        self.waits, self._deadline = False, None
-        return self._take(head, data[size:])
+        self.idle, self._deadline = False, None
+        return self._handle(head, data[size:])
 
-    def _take(self, head: Head, body: bytes) -> bool:
+    def _handle(self, head: Head, body: bytes) -> bool:
         """Handle a request with its body on the fast path. Returns False if the normal route should handle it."""
         before, reply = self.cycle, Reply(self, head, body)
         self.cycle = reply  # type: ignore[assignment]
-        taken = head.take(reply, body)
+        taken = head.handle(reply, body)
         if not taken:
             self.cycle = before
         return taken
@@ -346,17 +346,17 @@ class Connection(HttpToolsProtocol):
         """Return whether no request came after the one of this reply."""
         return self.cycle is reply and not self._reading  # type: ignore[comparison-overlap]
 
-    def begin_again(self, request: bytes) -> None:
+    def fall_back(self, request: bytes) -> None:
         """Let the application handle a request from the fast path."""
-        self._taking_over = False
+        self._fast_path_on = False
         self.parser.feed_data(request)
-        self._taking_over = True
+        self._fast_path_on = True
 
     def _is_greeted(self, data: bytes) -> bool:
         """Open a link if the data is the greeting of a worker, or imitates one. Returns whether it did."""
-        if self.cycle is not None or not data.startswith(GREETING) or self._others.shortcut is None:
+        if self.cycle is not None or not data.startswith(GREETING) or self._others.fast_path is None:
             return False
-        self._link = self._others.shortcut.link(self.transport)
+        self._link = self._others.fast_path.link(self.transport)
         if self._link is None:
             return False
         self._go_on_with_link(data[len(GREETING) :])
@@ -369,9 +369,9 @@ class Connection(HttpToolsProtocol):
         what was not answered then is sent again over HTTP.
         """
         assert self._link is not None
-        self._between = self.waits = True
-        self.since = time.monotonic()
-        self._deadline = self.since + self.timeout_keep_alive
+        self._between = self.idle = True
+        self.idle_since = time.monotonic()
+        self._deadline = self.idle_since + self.timeout_keep_alive
         self._link.received(data)
 
     def shutdown(self) -> None:
@@ -396,24 +396,24 @@ class Connection(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """A part of the body was parsed."""
         self._head = 0
-        if self._taking is None:
+        if self._pending_head is None:
             super().on_body(body)
         else:
-            self._whole += body
+            self._pending_body += body
 
     def on_message_complete(self) -> None:
         """The request is complete; no timeout applies while the server answers."""
         self._head, self._reading, self._deadline = 0, False, None
-        head, body = self._taking, self._whole
+        head, body = self._pending_head, self._pending_body
         if head is not None:
-            self._taking, self._whole = None, b""
-            if self._take(head, body):
-                self._taken = head
+            self._pending_head, self._pending_body = None, b""
+            if self._handle(head, body):
+                self._handled_head = head
                 return
             self._begin_cycle()
             super().on_body(body)
         super().on_message_complete()
-        self._rest()
+        self._become_idle()
 
     def write_answer(self, code: int, lines: bytes, content: bytes, keep_alive: bool) -> None:
         """Write a whole answer at once, if the connection is open."""
@@ -429,41 +429,41 @@ class Connection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """The answer was sent.
 
-        Unlike uvicorn's method, this starts no timer: `look` closes what waits for too long.
+        Unlike uvicorn's method, this starts no timer: `check_timeouts` closes what waits for too long.
         """
         self.server_state.total_requests += 1
         if not self.transport.is_closing():
             self.flow.resume_reading()
             if self.pipeline:
                 self._start_asgi_task(*self.pipeline.pop())
-        self._rest()
+        self._become_idle()
 
-    def _rest(self) -> None:
+    def _become_idle(self) -> None:
         """Mark the connection as idle if it is between two requests."""
         if not self._reading and not self.pipeline and self.cycle.response_complete:
-            self._between = self.waits = True
-            self.since = time.monotonic()
-            self._deadline = self.since + self.timeout_keep_alive
+            self._between = self.idle = True
+            self.idle_since = time.monotonic()
+            self._deadline = self.idle_since + self.timeout_keep_alive
 
     def pause_writing(self) -> None:
         """The client does not accept data."""
-        self._stuck = time.monotonic()
+        self._blocked_since = time.monotonic()
         if self._link is not None:
             self._link.pause()
         super().pause_writing()
 
     def resume_writing(self) -> None:
         """The client accepts data again."""
-        self._stuck = None
+        self._blocked_since = None
         if self._link is not None:
             self._link.resume()
         super().resume_writing()
 
-    def look(self, now: float) -> None:
+    def check_timeouts(self, now: float) -> None:
         """Close the connection if it has timed out."""
         if self.transport.is_closing():
             self.transport.abort()  # closing already, but the client does not accept the rest
-        elif self._stuck is not None and now > self._stuck + self._limits.request_seconds:
+        elif self._blocked_since is not None and now > self._blocked_since + self._limits.request_seconds:
             self.transport.abort()
         elif self._deadline is not None and now > self._deadline:
             if self._between:
@@ -473,10 +473,10 @@ class Connection(HttpToolsProtocol):
 
     def end(self) -> None:
         """Close the connection, since there are too many."""
-        self._others.leave(self)
+        self._others.unregister(self)
         self.transport.abort()
 
-    def _stop(self, status: HTTPStatus) -> None:
+    def _abort_parsing(self, status: HTTPStatus) -> None:
         """Abort parsing from within a callback."""
         self._refusal = status
         raise ValueError(status.phrase)

@@ -18,11 +18,11 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ...core.refusals import Refused
 from ..storage import Unavailable
-from ..tracing import passed_on
+from ..tracing import with_trace_context
 from ..worker.ownership import Ownership
 from ..worker.worker import Worker
 from .auth import read_headers
-from .bodies import Bodies, Held
+from .bodies import Bodies, SpooledBody
 
 MISDIRECTED = 421  # answer to a forwarded request by a worker that does not own the board
 OWNER = b"steadyrank-owner"  # header of forwarded answers: HOST:PORT of the worker that answered
@@ -155,7 +155,7 @@ class _Connection(asyncio.Protocol):
         if self._more is not None and not self._more.done():
             self._more.set_result(None)
 
-    async def ask(self, head: bytes, body: bytes | Held) -> "asyncio.Future[Reply]":
+    async def ask(self, head: bytes, body: bytes | SpooledBody) -> "asyncio.Future[Reply]":
         """Send a request; returns a future of its answer."""
         if self._transport.is_closing():  # `connection_lost` will follow
             raise NotReached(sent=False)
@@ -219,7 +219,7 @@ class Peers:
         method: str,
         target: bytes,
         headers: Iterable[tuple[bytes, bytes]],
-        body: bytes | Held = b"",
+        body: bytes | SpooledBody = b"",
         still: Callable[[], bool] | None = None,
     ) -> Reply:
         """Send a request to another worker; returns its answer as soon as the headers are there.
@@ -230,7 +230,7 @@ class Peers:
         still = still or (lambda: self._alive(address) and time.monotonic() < end)
         size = len(body) if isinstance(body, bytes) else body.size
         lines = [b"%b %b HTTP/1.1" % (method.encode(), target), _HOP + b": 1", b"content-length: %d" % size]
-        lines += [b"%b: %b" % header for header in passed_on(headers) if header[0] not in _OF_A_CONNECTION]
+        lines += [b"%b: %b" % header for header in with_trace_context(headers) if header[0] not in _OF_A_CONNECTION]
         connection = await self._connection(address)
         try:
             waiting = await connection.ask(b"\r\n".join(lines) + b"\r\n\r\n", body)
@@ -305,7 +305,7 @@ class Elsewhere:
             reply = await self._peers.ask(address, method, target.encode(), self._headers, body)
             return reply.code, await reply.body()
         except NotReached as error:
-            self._ownership.look_soon()
+            self._ownership.renew_soon()
             raise Unavailable(str(error)) from None
 
 
@@ -315,8 +315,8 @@ class _Request(NamedTuple):
     method: str
     target: bytes
     headers: list[tuple[bytes, bytes]]
-    body: bytes | Held
-    again: bool
+    body: bytes | SpooledBody
+    repeatable: bool
     public: bool
 
 
@@ -343,28 +343,28 @@ class Forwarder:
         receive: Receive,
         send: Send,
         most: int,
-        again: bool,
+        repeatable: bool,
         public: bool,
         patience: float = PATIENCE,
         answer: float = _ANSWER,
     ) -> "int | Receive":
         """Have the owner of a board answer a request; returns the status code.
 
-        If this worker has become the owner, it returns the body instead, to be received again. `again`: the request
-        may be repeated if it is unknown whether it was processed. `public`: anybody may have sent it, so the answer
-        does not tell the address of the owner in a header. `patience`: seconds to wait for a board that is moving;
-        `answer`: seconds until an owner that does not answer counts as dead.
+        If this worker has become the owner, it returns the body instead, to be received again. `repeatable`: the
+        request may be repeated if it is unknown whether it was processed. `public`: anybody may have sent it, so the
+        answer does not tell the address of the owner in a header. `patience`: seconds to wait for a board that is
+        moving; `answer`: seconds until an owner that does not answer counts as dead.
         """
         ownership, headers = self._worker.ownership, list(scope["headers"])
         assert ownership is not None
         partition, end = ownership.partition_of(board), time.monotonic() + patience
         if is_passed_on(headers):
-            ownership.look_soon()
+            ownership.renew_soon()
             raise Refused(MISDIRECTED, "another worker owns the board")
         body = await self._bodies.receive(receive, read_headers(headers), most)
         query = scope["query_string"]
         target = (scope.get("raw_path") or scope["path"].encode()) + (b"?" + query if query else b"")
-        request = _Request(scope["method"], target, headers, body, again, public)
+        request = _Request(scope["method"], target, headers, body, repeatable, public)
         with contextlib.nullcontext() if isinstance(body, bytes) else body:
             while True:
                 if partition in self._worker.served:
@@ -375,7 +375,7 @@ class Forwarder:
                     code = await self._try(address, request, still, send)
                     if code != MISDIRECTED:
                         return code
-                ownership.look_soon()
+                ownership.renew_soon()
                 if time.monotonic() > end:
                     raise Unavailable(_NOBODY)
                 await ownership.wait_for_change(_AGAIN)
@@ -386,7 +386,7 @@ class Forwarder:
             reply = await self.peers.ask(address, *request[:4], still)
             part = await reply.part()
         except NotReached as error:
-            if error.sent and not request.again:
+            if error.sent and not request.repeatable:
                 raise Unavailable(str(error)) from None
             return MISDIRECTED
         if reply.code == MISDIRECTED:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from ..worker.ownership import Ownership
-from .connections import GREETING, Take
+from .connections import GREETING, Handler
 
 _HEAD = struct.Struct(">IIHH")  # bytes of the frame, number of the request, code, bytes of the first part
 _MOST_ASKED = 1 << 15  # bytes of a request
@@ -72,46 +72,46 @@ def _frame(number: int, code: int, first: bytes, second: bytes) -> bytes:
     return b"".join((head, first, second))
 
 
-class AskedLink:
+class AnsweringLink:
     """The answering end of a link. `find` returns the handler of a request, or None.
 
     Reading pauses while requests are queued here, or while the other end does not read answers: anybody who can reach
     this worker can open a link, and send anything.
     """
 
-    def __init__(self, transport: Any, find: Callable[[bytes], Take | None]) -> None:
+    def __init__(self, transport: Any, find: Callable[[bytes], Handler | None]) -> None:
         self._transport, self._find, self._frames = transport, find, _Frames(_MOST_ASKED)
         self._open, self._ending = 0, False
-        self._reading = self._taken = True  # whether reading is on; whether the other end accepts data
-        self._scheduled = False  # whether `_take_some` will run soon
+        self._reading = self._writable = True  # whether reading is on; whether the other end accepts data
+        self._scheduled = False  # whether `_handle_some` will run soon
         transport.write(GREETING)
 
     def received(self, data: bytes) -> None:
         """Handle received data; invalid frames end the link."""
         self._frames.add(data)
         if not self._scheduled:
-            self._take_some()
+            self._handle_some()
 
     def pause(self) -> None:
         """Stop reading while the other end does not accept data."""
-        self._taken = False
+        self._writable = False
         self._read(False)
 
     def resume(self) -> None:
         """Continue when the other end accepts data again."""
-        self._taken = True
+        self._writable = True
         if not self._scheduled:
-            self._take_some()
+            self._handle_some()
 
     def lost(self) -> None:
         """The connection is lost. The sender retries elsewhere, so requests not begun are dropped."""
         self._frames.clear()
 
-    def _take_some(self) -> None:
+    def _handle_some(self) -> None:
         """Handle some queued requests, then let the event loop run before the rest."""
         self._scheduled = False
         for _ in range(_AT_ONCE):
-            if not self._taken:
+            if not self._writable:
                 return
             try:
                 frame = self._frames.first()
@@ -120,10 +120,10 @@ class AskedLink:
                     return
                 number, _, asked, body = frame
                 self._open += 1
-                take = self._find(asked) if self._open <= _MOST_OPEN else None
+                handle = self._find(asked) if self._open <= _MOST_OPEN else None
                 reply = _Answer(self, number)
-                if take is None or not take(reply, body):
-                    reply.leave()
+                if handle is None or not handle(reply, body):
+                    reply.decline()
             except ValueError as error:
                 log.warning("a link between workers was ended", extra={"fields": {"why": str(error)}})
                 self._frames.clear()
@@ -131,7 +131,7 @@ class AskedLink:
                 return
         self._read(False)
         self._scheduled = True
-        asyncio.get_running_loop().call_soon(self._take_some)
+        asyncio.get_running_loop().call_soon(self._handle_some)
 
     def _read(self, more: bool) -> None:
         """Resume or pause reading."""
@@ -162,19 +162,19 @@ class _Answer:
 
     __slots__ = ("_link", "_number")
 
-    def __init__(self, link: AskedLink, number: int) -> None:
+    def __init__(self, link: AnsweringLink, number: int) -> None:
         self._link, self._number = link, number
 
     def send(self, code: int, lines: bytes, content: bytes) -> None:
         """Send the answer."""
         self._link.send(self._number, code, lines, content)
 
-    def leave(self) -> None:
+    def decline(self) -> None:
         """Decline the request."""
         self.send(0, b"", b"")
 
 
-class _Asked(NamedTuple):
+class _Pending(NamedTuple):
     """A request that waits for its answer."""
 
     partition: int
@@ -187,7 +187,7 @@ class _AskingLink(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.greeted = asyncio.get_running_loop().create_future()
-        self.asked: dict[int, _Asked] = {}
+        self.asked: dict[int, _Pending] = {}
         self.usable = self.lost = False  # connected and the other end accepts data; connection lost
         self.late = 0.0  # when an answer was last given up
         self._number, self._begin, self._frames = 0, b"", _Frames(_MOST_ANSWERED)
@@ -237,13 +237,13 @@ class _AskingLink(asyncio.Protocol):
         self.greeted.set_result(self.usable)
         return self._begin[len(GREETING) :] if self.usable else b""
 
-    def ask(self, what: bytes, body: bytes, asked: _Asked) -> None:
+    def ask(self, what: bytes, body: bytes, asked: _Pending) -> None:
         """Send a request."""
         self._number = (self._number + 1) & 0xFFFFFFFF
         self.asked[self._number] = asked
         self.transport.write(_frame(self._number, 0, what, body))
 
-    def give_up(self, late: Callable[[_Asked], bool]) -> None:
+    def give_up(self, late: Callable[[_Pending], bool]) -> None:
         """Decline the requests whose answers are late."""
         for number, asked in list(self.asked.items()):
             if late(asked):
@@ -278,7 +278,7 @@ class Links:
             return False
         if not link.usable or link.transport.is_closing() or now < link.late + _AGAIN:
             return False
-        link.ask(what, body, _Asked(partition, now + patience, functools.partial(done, address)))
+        link.ask(what, body, _Pending(partition, now + patience, functools.partial(done, address)))
         if self._watching is None:
             self._watching = asyncio.get_running_loop().call_later(_LOOK, self._watch)
         return True
@@ -291,7 +291,7 @@ class Links:
         if any(link.asked for link in self._links.values()):
             self._watching = asyncio.get_running_loop().call_later(_LOOK, self._watch)
 
-    def _is_late(self, address: str, now: float, asked: _Asked) -> bool:
+    def _is_late(self, address: str, now: float, asked: _Pending) -> bool:
         return now > asked.until or self._ownership.address_of(asked.partition) != address
 
     def _connect_soon(self, address: str, now: float) -> None:

@@ -262,7 +262,7 @@ def _rules(body: RankIn | QueryRankIn) -> Rules | None:
     if (known := _LATEST.get(said)) is not None:
         return known
     try:
-        made = body.rules.made()
+        made = body.rules.to_rules()
         check_number("rules", list(made.named()))
     except Refused:
         raise

@@ -61,7 +61,7 @@ class Call(NamedTuple):
     elsewhere: Elsewhere | None = None  # other workers, for a route of several boards; None: only this worker
 
 
-def nothing(call: Call, body: Any = None) -> str:
+def no_detail(call: Call, body: Any = None) -> str:
     """No detail, since names of clients are never recorded."""
     return ""
 
@@ -70,7 +70,7 @@ class Change(NamedTuple):
     """What a route changes, for the audit record."""
 
     what: str
-    detail: Callable[..., str] = nothing
+    detail: Callable[..., str] = no_detail
 
 
 class Route(NamedTuple):

@@ -19,9 +19,9 @@ from ..board.schema import Schema
 from ..board.watch_summary import (
     FeaturesOut,
     ItemOut,
-    Seen,
+    ItemScan,
     SegmentSummary,
-    see,
+    scan_items,
     summarize_features,
     summarize_segments,
     worths_out,
@@ -122,9 +122,9 @@ class StateOut(Schema):
     event: int
 
 
-def look_over(board: Board) -> tuple[Seen, SavedOut | None]:
+def scan_board(board: Board) -> tuple[ItemScan, SavedOut | None]:
     """Compute the parts of the state whose cost grows with the number of items."""
-    seen = see(board)
+    seen = scan_items(board)
     return seen, summarize_savings(board, seen.view)
 
 
@@ -146,7 +146,7 @@ async def state(call: Call) -> Parts[StateOut]:
     """A page of at most `limit` items with click rates and estimates, and the learner's view of the feedback."""
     session = call.worker.find_board(call.board)
     limit_of(call.query.get("limit"), MOST_ITEMS)  # refuse an invalid limit before doing any work
-    (view, _), saved = await call.worker.inspect_board(session, look_over)
+    (view, _), saved = await call.worker.inspect_board(session, scan_board)
     learner_state = session.board.learner_state
     page = _page(learner_state, limit_of(call.query.get("limit"), MOST_ITEMS), call.query.get("after"))
     event, board = session.applied, session.summary()

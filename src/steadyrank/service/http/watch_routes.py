@@ -30,7 +30,7 @@ from ..worker.board_session import BoardSession
 from ..worker.few_outcomes_watch import few_outcomes_of
 from ..worker.worker import Worker
 from .request import Call, DoneOut, File
-from .state_route import ShortView, describe_guard, look_over
+from .state_route import ShortView, describe_guard, scan_board
 
 _MOST_EFFECTS = 12  # effects of features shown, strongest first
 MOST_SILENCED = 50  # silenced senders shown
@@ -186,7 +186,7 @@ async def labels(call: Call) -> LabelsOut:
 async def watch(call: Call) -> WatchOut:
     """A summary of a board for its page, small at any number of items."""
     session, worker = call.worker.find_board(call.board), call.worker
-    (view, diverging), saved = await worker.inspect_board(session, look_over)
+    (view, diverging), saved = await worker.inspect_board(session, scan_board)
     board = session.board
     segments = [
         WatchSegment(segment=one.segment, list=one.shown, view=ShortView.of(one.view))

@@ -96,7 +96,7 @@ class Ownership:
                 await asyncio.sleep(_SOON)
             self._hurry.clear()
             try:
-                await self._turn()
+                await self._renew()
                 working = True
             except Unavailable as error:
                 if working:
@@ -113,7 +113,7 @@ class Ownership:
             log.warning("partitions not given back", extra={"fields": {"why": str(error)}})
         self._thread.close()
 
-    def look_soon(self) -> None:
+    def renew_soon(self) -> None:
         """Renew soon: a request indicates that ownership has changed."""
         self._hurry.set()
 
@@ -136,14 +136,14 @@ class Ownership:
         """The addresses of all other live workers."""
         return [member.address for member in self.members.values() if member.alive and member.id != self.id]
 
-    async def _turn(self) -> None:
+    async def _renew(self) -> None:
         await self._beat()
         await self._take()
         if self._moving is None or self._moving.done():
             alive = [member.id for member in self.members.values() if member.alive]
             moves = plan(self.id, alive, self.owners, self._weights(), self._with_boards)
             if moves:
-                self._moving = self._spawn(self._give(moves))
+                self._moving = self._spawn(self._hand_over(moves))
 
     async def _beat(self) -> None:
         """Send a heartbeat, and read who is alive and who owns what."""
@@ -164,11 +164,11 @@ class Ownership:
         while self._history[0][0] < begin - _WINDOW:
             self._history.popleft()
         mine = {partition: holding.fence for partition, holding in holdings.items() if holding.owner == self.id}
-        self._follow(mine)
+        self._update_fences(mine)
         if before != self.owners and self._changed is not None and not self._changed.done():
             self._changed.set_result(None)
 
-    def _follow(self, mine: Mapping[int, int]) -> None:
+    def _update_fences(self, mine: Mapping[int, int]) -> None:
         """Start serving newly owned partitions, and stop serving lost ones."""
         gone = [partition for partition, fence in self.fences.items() if mine.get(partition) != fence]
         if gone:
@@ -202,7 +202,7 @@ class Ownership:
                 self.owners |= dict.fromkeys(taken, self.id)
                 self._spawn(self._adopt(taken))
 
-    async def _give(self, moves: Sequence[Move]) -> None:
+    async def _hand_over(self, moves: Sequence[Move]) -> None:
         """Stop serving partitions, and make others their owners."""
         try:
             fences = await self._release([move.partition for move in moves])

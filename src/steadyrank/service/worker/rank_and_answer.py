@@ -176,7 +176,7 @@ def put_answer(worker: Worker, session: BoardSession, shown: ImpressionId, said:
         session.lateness.count(True)
         raise Refused(410, "the impression has expired")
     given = said.to(items_of(session, shown, [said.item] if isinstance(said.item, str) else []))
-    head, who, sender, features, of = _told_again(session, shown)
+    head, who, sender, features, of = _repeated_fields(session, shown)
     client = session.board.impressions.client_of(shown.key)
     event = events.Answered(*head, given.positions, given.examined, *who, _teams_of(session, shown), features, of)
     try:
@@ -235,7 +235,7 @@ def _withheld(
     return refused
 
 
-def _told_again(
+def _repeated_fields(
     session: BoardSession, shown: ImpressionId
 ) -> tuple[
     tuple[int, int, int, int, list[int], list[tuple[int, float]]],
@@ -274,7 +274,7 @@ async def outcome(
     items = items_of(session, shown, [item])
     if item not in items:
         raise Refused(422, f"the list did not show {item!r:.80}")
-    head, who, sender, features, of = _told_again(session, shown)
+    head, who, sender, features, of = _repeated_fields(session, shown)
     slot, number = shown.ranking[items.index(item)], session.hash_outcome(id_)
     event = events.Outcome(*head, slot, number, amount, *who, features, of)
     return await worker.write_event(session, event, sender)

@@ -111,7 +111,7 @@ def rebuild(store: SqlStore, number: int, name: str, upto: int, until: int = 0) 
             continue
         config, labels = config_and_labels(store, number, board.latest, board.labels, seq, until)
         if board.follow(config, labels, seq == edge):
-            take_all(board, store.entries(seq, upto, number))
+            replay(board, store.entries(seq, upto, number))
             return board
     return from_start(store, number, name, upto, until, why)
 
@@ -133,7 +133,7 @@ def from_start(store: SqlStore, number: int, name: str, upto: int, until: int = 
     board.latest = start.config
     board.feedback.follow(labels.spans, labels.words, anyway=True)
     board.compare()
-    take_all(board, entries)
+    replay(board, entries)
     return board
 
 
@@ -195,7 +195,7 @@ def moved_edges(store: SqlStore, known: dict[int, int]) -> dict[int, Edge]:
     return moved
 
 
-def take_all(board: Board, entries: Iterable[LogEntry]) -> int:
+def replay(board: Board, entries: Iterable[LogEntry]) -> int:
     """Apply events without replaying when settings change. Returns the number of the last one, or 0."""
     last = 0
     for entry in entries:
@@ -225,7 +225,7 @@ async def fold_again(url: str, session: BoardSession) -> Board:
             while done < session.applied and same:
                 upto = session.applied
                 entries = await asyncio.to_thread(_chunk, store, done, upto, session.number)
-                last = await asyncio.to_thread(take_all, board, entries)
+                last = await asyncio.to_thread(replay, board, entries)
                 done = last if len(entries) == _CHUNK else upto
                 same = not any(events.forgets_query(entry.body) for entry in entries)
         finally:

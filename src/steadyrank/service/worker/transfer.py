@@ -131,7 +131,7 @@ def _signature(key: bytes, digest: str) -> str:
     return hmac.new(key, f"steadyrank board {digest}".encode(), hashlib.sha256).hexdigest()
 
 
-class Carried(NamedTuple):
+class BoardFile(NamedTuple):
     """The contents of an exported file."""
 
     header: dict[str, Any]
@@ -140,7 +140,7 @@ class Carried(NamedTuple):
     collection: bool = False  # its events identify queries and items by digests keyed with the secret
 
 
-def read_board(path: pathlib.Path, key: bytes | None = None, most: int = MOST_BYTES) -> Carried:
+def read_board(path: pathlib.Path, key: bytes | None = None, most: int = MOST_BYTES) -> BoardFile:
     """Read and verify an exported board. Raises ValueError if it is damaged or would need more than `most` bytes.
 
     With a key, the file must be signed with it.
@@ -156,7 +156,7 @@ def read_board(path: pathlib.Path, key: bytes | None = None, most: int = MOST_BY
     board = _fold(path, base, entries)
     if (last.get("events"), last.get("digest")) != (len(entries), board.digest()):
         raise ValueError(f"{path} is not as it was written: its last line belongs to another board")
-    return Carried(header, base, entries, board.config.collection is not None)
+    return BoardFile(header, base, entries, board.config.collection is not None)
 
 
 def _check_memory(path: pathlib.Path, base: bytes | None, entries: list[tuple[float, AnyEvent]], most: int) -> None:
@@ -184,7 +184,7 @@ def _check_memory(path: pathlib.Path, base: bytes | None, entries: list[tuple[fl
         raise ValueError(f"{path} cannot be brought in: {error}") from error
 
 
-class Brought(NamedTuple):
+class ImportedBoard(NamedTuple):
     """An imported board."""
 
     name: str
@@ -192,7 +192,7 @@ class Brought(NamedTuple):
     same_secret: bool  # whether impression ids of the exported board can still be answered
 
 
-def bring_in(store: SqlStore, carried: Carried, name: str | None) -> Brought:
+def bring_in(store: SqlStore, carried: BoardFile, name: str | None) -> ImportedBoard:
     """Import a board. Under its own name it keeps its secret, if the file has it.
 
     Under another name it is a copy: it gets a secret of its own, so that answers to lists of one do not count for the
@@ -217,7 +217,7 @@ def bring_in(store: SqlStore, carried: Carried, name: str | None) -> Brought:
         promised = float(header.get("promised", 0.0))
         seals = [Seal(base64.b64decode(seal), until) for seal, until in header.get("seals", [])]
     store.bring_in(name, secret, base, rows, header["clients"], seals, promised)
-    return Brought(name, len(entries), secret is not None and moved)
+    return ImportedBoard(name, len(entries), secret is not None and moved)
 
 
 def _parse(path: pathlib.Path) -> tuple[list[bytes], list[tuple[float, AnyEvent]], dict[str, Any]]:

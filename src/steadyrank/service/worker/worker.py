@@ -17,7 +17,7 @@ from ...core.memory_limit import MOST_BYTES
 from ...core.refusals import Refused
 from ...live.collection.collection_state import CollectionState
 from ..board import events
-from ..board.board import Board, Steps, finished
+from ..board.board import Board, Steps, run_to_end
 from ..board.checks import check, check_memory, check_rules
 from ..board.events import AnyEvent
 from ..storage import Fenced, Key, Sender, SqlStore, Unavailable
@@ -252,7 +252,7 @@ class Worker:
         assert self.ownership is not None
         gone = set(partitions)
         self.ownership.forget(gone)
-        self.ownership.look_soon()
+        self.ownership.renew_soon()
         self._drop(gone)
         if self.ready:
             self.log_writer.drop(gone)
@@ -451,7 +451,7 @@ class Worker:
 
     def apply(self, session: BoardSession, line: Line) -> str:
         """Apply an event to a board in memory, to its end."""
-        return finished(self._steps(session, line))
+        return run_to_end(self._steps(session, line))
 
     def _steps(self, session: BoardSession, line: Line, in_turn: bool = False) -> Steps:
         """Apply an event to a board in memory, which is held meanwhile; events from before it was loaded are skipped.

@@ -182,7 +182,7 @@ async def test_what_does_not_fit_is_refused_by_name_and_nothing_is_written(url):
             (
                 "b/history",
                 {"rows": [{**past[1], "features": {"age": 1}}]},
-                "row 1: a visit to this board has a segment",
+                "row 1: for a visit to this board, give segment",
             ),
             ("plain/history", {"rows": past[::-1]}, "row 2: segment 'phone' cannot be given"),
             ("plain/rank", {"segment": "phone"}, "segment 'phone' cannot be given: this board declares no segments"),

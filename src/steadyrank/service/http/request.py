@@ -123,7 +123,7 @@ def known_of_visit(session: BoardSession, features: Values | None, segment: str 
     """The features of a visit in the board's terms: the segment where it has segments."""
     segments = session.board.learner_state.features.segments
     if segments and features:
-        raise Refused(422, f"a visit to this board has a segment ({', '.join(segments)}), and no features")
+        raise Refused(422, f"for a visit to this board, give segment ({', '.join(segments)}), and no features")
     if segment is None:
         return features
     if not segments:

@@ -321,10 +321,12 @@ class Api:
     def ubi(
         self, rows: Iterable[Mapping[str, Any]], board: str | None = None, outcomes: str | None = None
     ) -> Steps[dict[str, Any]]:
-        """Learn from queries and events of User Behavior Insights; what was taken, and what was refused and why.
+        """Learn from queries and events of User Behavior Insights.
 
-        `board`: in place of the rows' `application`. `outcomes`: in place of purchases, the actions that are worth
-        something and where their values stand below `event_attributes`, such as `purchase:price,watch:seconds`.
+        Returns what was learnt from, and refusals with reasons.
+
+        `board`: overrides the rows' `application`. `outcomes`: the actions that are outcomes, instead of purchases,
+        and the attributes below `event_attributes` with their values, such as `purchase:price,watch:seconds`.
         """
         return (yield from self._ask("POST", f"/v1/ubi{_query(board=board, outcomes=outcomes)}", list(rows)))
 
@@ -336,11 +338,12 @@ class Api:
         board: str | None = None,
         outcomes: str | None = None,
     ) -> Steps[list[dict[str, Any]]]:
-        """Messages of a stream: answers, outcomes, lists as for `observe`, rows of UBI; a row with code for each.
+        """Process messages of a stream: answers, outcomes, lists as for `observe`, rows of UBI.
 
-        `places`: of each, the stream with its partition and the offset there. `board`: of messages that name none.
-        `outcomes`: of rows of UBI, as for `ubi`.
-        Rows with `again` were not taken for now, and are to be sent again.
+        Returns a row with code for each.
+
+        `places`: for each message its stream partition and offset. `board`: for messages that name none. `outcomes`:
+        of rows of UBI, as for `ubi`. Messages whose row has `again` must be sent again.
         """
         body = {"rows": list(rows), "places": None if places is None else list(places)}
         path = f"/v1/ingest{_query(board=board, outcomes=outcomes)}"

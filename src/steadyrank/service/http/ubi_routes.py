@@ -69,7 +69,7 @@ class UbiOut(Schema):
 
 
 class _Outcome(NamedTuple):
-    """What came of a click on an item, and how it is known; less than 0 for a return."""
+    """An outcome of a click on an item, with its id; the amount is negative for a return."""
 
     action: str
     item: str
@@ -78,7 +78,7 @@ class _Outcome(NamedTuple):
 
 
 class _Entry:
-    """What the rows say of one list: the query, if it is among them, what was clicked, and what came of it."""
+    """The rows about one list: its query, if present, its clicks, and their outcomes."""
 
     def __init__(self, board: str, id_: str) -> None:
         self.board, self.id = board, id_
@@ -199,7 +199,7 @@ def _parts(body: list[Raw] | dict[str, Raw]) -> list[tuple[str, list[Raw]]]:
 
 
 def values_told(call: Call) -> ubi_rows.Values:
-    """Which actions are outcomes, and where their values stand."""
+    """The actions that are outcomes, and the attributes with their values."""
     try:
         return ubi_rows.values_told(call.query["outcomes"]) if "outcomes" in call.query else ubi_rows.PURCHASES
     except ValueError as error:
@@ -280,7 +280,7 @@ def read_object(row: Raw) -> dict[str, Any]:
 
 
 def _outcome(worth: ubi_rows.Worth) -> _Outcome:
-    """An outcome whose value and time can be read."""
+    """Parse an outcome. Raises Refused if its value or time is invalid."""
     _time(worth.time)
     kind = RETURN if worth.action in ubi_rows.RETURNS else worth.action
     amount = amount_of(worth.value, kind, f"{worth.field} of {worth.action}")
@@ -316,7 +316,7 @@ def _time(given: Any) -> float | None:
 
 
 async def _take(call: Call, entry: _Entry, count: Count) -> None:
-    """Take a list and its clicks, then what came of these: each outcome is taken or refused on its own."""
+    """Process a list and its clicks, then their outcomes, each accepted or refused on its own."""
     if entry.told:
         await _attempt(call, entry, entry.told, count, _take_list)
     for row, outcome in entry.outcomes.items():
@@ -330,7 +330,7 @@ async def _attempt(
     count: Count,
     take: Callable[[Call, BoardSession, _Entry, Count], Awaitable[None]],
 ) -> None:
-    """Do something with a list and its board; if it is refused, so are the rows."""
+    """Run an action on a list with its board; if it is refused, so are its rows."""
     try:
         if not call.visible(entry.board):
             raise Refused(403, "this API key is for another board")
@@ -356,14 +356,14 @@ async def _take_list(call: Call, session: BoardSession, entry: _Entry, count: Co
 
 
 async def _take_outcome(said: _Outcome, call: Call, session: BoardSession, entry: _Entry, count: Count) -> None:
-    """Something that came of a click; a board that takes no outcomes has no use for it."""
+    """Report an outcome of a click; ignored on boards that take no outcomes."""
     if session.board.learner_state.outcomes is None:
         count.ignored[said.action] += 1
         return
     call.may("feedback", session.name)
     shown = _own_list(call, session, entry.id) or observing.known_impression(session, entry.id)
     if shown is None:
-        await call.worker.look_at_log()  # it may have come to another worker a moment ago
+        await call.worker.look_at_log()  # it may just have been reported to another worker
         shown = observing.known_impression(session, entry.id)
     if shown is None:
         raise Refused(404, _NO_LIST.format(entry.id[:80], session.name))

@@ -155,7 +155,7 @@ def _known_list(session: BoardSession, report: Report) -> _Lists:
 
 
 def known_impression(session: BoardSession, id_: str) -> ImpressionId | None:
-    """What the impression id of a list that was reported under an id says; None if the list is not remembered."""
+    """The decoded impression id of a list reported under an id; None if the list is not remembered."""
     key, impressions, state = session.hash_report(id_), session.board.impressions, session.board.learner_state
     number, time = impressions.numbers.get(key), session.board.reported.times.get(key)
     if number is None or time is None:

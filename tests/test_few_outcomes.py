@@ -73,4 +73,5 @@ def test_what_a_board_remembers_is_what_is_looked_at():
     seen = answered_lists(board)
     assert seen.round.tolist() == list(range(6, FEWEST_LISTS + 10))
     assert seen.clicks[:, 1].all()
-    assert sorted(seen.came.tolist()) == [t * state.capacity + (t + 1) % 3 for t in range(10, FEWEST_LISTS + 10, 10)]
+    with_outcome = [t * state.capacity + (t + 1) % 3 for t in range(10, FEWEST_LISTS + 10, 10)]
+    assert sorted(seen.converted.tolist()) == with_outcome

@@ -121,7 +121,7 @@ class Client(Api):
             raise
         if not response.reusable:
             self._disconnect(address)
-        self._owners.note(step.request, address, response)
+        self._owners.learn(step.request, address, response)
         return response
 
     def _connections(self) -> dict[str, socket.socket]:
@@ -269,7 +269,7 @@ class AsyncClient(Api):
             self._free.setdefault(address.name, []).append(streams)
         else:
             writer.close()
-        self._owners.note(step.request, address, response)
+        self._owners.learn(step.request, address, response)
         return response
 
     def _idle(self, address: Address) -> _Streams | None:

@@ -127,7 +127,7 @@ class Owners:
         """The address for a request."""
         return self._places.get(request.board, self._server)
 
-    def note(self, request: Request, asked: Address, response: ResponseReader) -> None:
+    def learn(self, request: Request, asked: Address, response: ResponseReader) -> None:
         """Learn the owner from an answer that was forwarded."""
         place = response.headers.get("steadyrank-owner", "")
         if not self._straight or not request.board:

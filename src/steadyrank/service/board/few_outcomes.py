@@ -50,7 +50,7 @@ class AnsweredLists(NamedTuple):
     examined: Ints  # [n]
     ranking: Ints  # [n, places]
     clicks: Bools  # [n, places]
-    came: Ints  # of clicks with outcomes: round times `slots` plus slot
+    converted: Ints  # of clicks with outcomes: round times `slots` plus slot
     slots: int
     names: list[str]  # of items by slot; shared with the board, which only appends
 
@@ -60,7 +60,7 @@ class _Tally(NamedTuple):
 
     slots: Ints  # [K]
     clicks: Floats  # [BLOCKS, K]
-    bought: Floats
+    converted: Floats
 
 
 class _Stretch(NamedTuple):
@@ -83,17 +83,17 @@ def answered_lists(board: Board) -> AnsweredLists | None:
     if book is None or len(book.clicks) < FEWEST_OUTCOMES:
         return None
     slots = board.learner_state.capacity
-    came = [t * slots + slot for (t, slot), click in book.clicks.items() if click.worth > 0.0]
+    converted = [t * slots + slot for (t, slot), click in book.clicks.items() if click.worth > 0.0]
     places: Ints = np.arange(impressions.forgotten + 1, impressions.last + 1) % impressions.places
     places = places[impressions.state[places] == DONE]
-    if len(came) < FEWEST_OUTCOMES or places.size < FEWEST_LISTS:
+    if len(converted) < FEWEST_OUTCOMES or places.size < FEWEST_LISTS:
         return None
     return AnsweredLists(
         impressions.round[places],
         impressions.examined[places],
         impressions.ranking[places],
         impressions.clicks[places],
-        np.array(came, np.int64),
+        np.array(converted, np.int64),
         slots,
         board.learner_state.names,
     )
@@ -119,7 +119,7 @@ def few_outcomes(lists: AnsweredLists | None) -> list[FewOutcomesOut]:
             end=int(lists.round[int(np.ceil(one.end * each)) - 1]),
             clicks=int(tally.clicks[one.blocks, one.k].sum()),
             expected_clicks=round(float(due_clicks[one.first : one.end, one.k].sum()), 1),
-            outcomes=int(tally.bought[one.blocks, one.k].sum()),
+            outcomes=int(tally.converted[one.blocks, one.k].sum()),
             expected_outcomes=round(float(due[one.blocks, one.k].sum()), 1),
         )
         for one, share in zip(stretches, shares.tolist(), strict=True)
@@ -142,10 +142,10 @@ def _tally(lists: AnsweredLists) -> _Tally | None:
     kept = rank[number] >= 0
     at, slot, number = at[kept], slot[kept], rank[number[kept]]
     cell = at * BLOCKS // n * often.size + number
-    bought = np.isin(lists.round[at] * lists.slots + slot, lists.came)
+    converted = np.isin(lists.round[at] * lists.slots + slot, lists.converted)
     tables = [
         np.bincount(of, minlength=BLOCKS * often.size).reshape(BLOCKS, -1).astype(np.float64)
-        for of in (cell, cell[bought])
+        for of in (cell, cell[converted])
     ]
     return _Tally(seen[often], *tables)
 
@@ -184,21 +184,21 @@ def _due(tally: _Tally, raised: Bools) -> tuple[Floats, Floats]:
     Also returns the uncertainty of that by item, as the correlation that it causes between its clicks.
     """
     others = np.repeat(~raised, BLOCKS // PARTS, axis=0)
-    clicks, bought = tally.clicks * others, tally.bought * others
+    clicks, converted = tally.clicks * others, tally.converted * others
     matured = np.ones(BLOCKS)  # rate of outcomes of a block's clicks so far, relative to the usual rate
     share, below, full = np.zeros(tally.slots.size), 1.0, np.zeros(tally.slots.size)
     for _ in range(_PASSES):
         full = matured @ clicks
-        above, below = _prior(full, bought.sum(axis=0))
-        share = (above + bought.sum(axis=0)) / (below + full)
-        matured = bought.sum(axis=1) / (clicks @ share + 1.0)  # biased slightly low rather than high
+        above, below = _prior(full, converted.sum(axis=0))
+        share = (above + converted.sum(axis=0)) / (below + full)
+        matured = converted.sum(axis=1) / (clicks @ share + 1.0)  # biased slightly low rather than high
     due: Floats = tally.clicks * np.minimum(matured[:, None] * share, 1.0)
     return due, 1.0 / (below + full + 1.0)
 
 
 def _counts(tally: _Tally, due: Floats, stretches: list[_Stretch]) -> Counts:
     """The counts of some stretches."""
-    sums = [[table[one.blocks, one.k].sum() for one in stretches] for table in (tally.bought, tally.clicks, due)]
+    sums = [[table[one.blocks, one.k].sum() for one in stretches] for table in (tally.converted, tally.clicks, due)]
     return Counts(*map(np.array, sums))
 
 
@@ -206,4 +206,4 @@ def _usual(tally: _Tally, due: Floats, raised: Bools) -> Counts:
     """The counts of parts in which items are not raised, for the items with the most clicks."""
     most = np.argsort(-tally.clicks.sum(axis=0), kind="stable")[:_TRIED]
     kept = ~raised[:, most]
-    return Counts(*[_in_parts(table)[:, most][kept] for table in (tally.bought, tally.clicks, due)])
+    return Counts(*[_in_parts(table)[:, most][kept] for table in (tally.converted, tally.clicks, due)])

@@ -27,12 +27,12 @@ from ..worker.log_rows import Unreadable
 from ..worker.replicas import Replicas
 from ..worker.worker import Worker
 from . import openapi, pages
-from .auth import HERE, Auth, read_headers
+from .auth import LOCAL_CALLER, Auth, read_headers
 from .board_routes import BOARDS, recorded
 from .bodies import BATCH, LARGE, SMALL, Bodies, check_type, decode
 from .bodies import encode as _encode
 from .connections import ANSWER
-from .forwarding import PATIENCE, Forwarder, is_passed_on, replayed
+from .forwarding import PATIENCE, Forwarder, is_forwarded, replayed
 from .limits import Limits
 from .links import Links
 from .metrics import Metrics
@@ -77,7 +77,7 @@ class _Name(Convertor[str]):
 register_url_convertor("name", _Name())
 
 
-def refuse(code: int, message: str, headers: Mapping[str, str]) -> tuple[int, dict[str, str], bytes]:
+def refusal_parts(code: int, message: str, headers: Mapping[str, str]) -> tuple[int, dict[str, str], bytes]:
     """Code, headers and content of a refusal."""
     extra = dict(headers)
     if code in (429, 503):
@@ -91,22 +91,22 @@ def refusal_of(failure: Exception, route: str, headers: Mapping[str, str]) -> tu
     """Code, headers and content for a request that failed; errors that are not the client's are logged."""
     match failure:
         case Refused():
-            return refuse(failure.code, str(failure), headers)
+            return refusal_parts(failure.code, str(failure), headers)
         case Unavailable():
             log.debug("refused", extra={"fields": {"why": str(failure)}})
-            return refuse(503, str(failure) if isinstance(failure, Outdated) else AWAY, headers)
+            return refusal_parts(503, str(failure) if isinstance(failure, Outdated) else AWAY, headers)
         case Unreadable():
-            return refuse(503, str(failure), headers)
+            return refusal_parts(503, str(failure), headers)
         case MemoryError():
             log.error("too little memory for a request", extra={"fields": {"route": route}}, exc_info=failure)
-            return refuse(503, _NO_MEMORY, headers)
+            return refusal_parts(503, _NO_MEMORY, headers)
     log.error("a request failed", extra={"fields": {"route": route}}, exc_info=failure)
-    return refuse(500, "an error of the server; its log says more", headers)
+    return refusal_parts(500, "an error of the server; its log says more", headers)
 
 
-def error(code: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+def refusal_response(code: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
     """A refusal as a response."""
-    code, extra, content = refuse(code, message, headers or {})
+    code, extra, content = refusal_parts(code, message, headers or {})
     return Response(content, code, extra, "application/json")
 
 
@@ -204,9 +204,9 @@ class Service:
 
     async def _ready(self, request: Request) -> Response:
         if not self.worker.ready:
-            return error(503, self._not_started or "the log is being read")
+            return refusal_response(503, self._not_started or "the log is being read")
         if not self.worker.log_writer.available:
-            return error(503, self.worker.log_writer.outdated or _NOT_WRITABLE)
+            return refusal_response(503, self.worker.log_writer.outdated or _NOT_WRITABLE)
         skew, parked = self.worker.clock.skew, len(self.worker.parked)
         text = f"ready, but {skew}\n" if skew.alarming else "ready\n"
         text += f"parked boards: {parked}\n" if parked else ""  # without names, since anybody may ask
@@ -214,11 +214,11 @@ class Service:
 
     async def _metrics(self, request: Request) -> Response:
         if not self.worker.ready:
-            return error(503, "the log is being read")
+            return refusal_response(503, "the log is being read")
         try:
             self.auth.check(request.headers, "admin", None)
         except Refused as refusal:
-            return error(refusal.code, str(refusal))
+            return refusal_response(refusal.code, str(refusal))
         return Response(await self.metrics.page(), media_type="text/plain; version=0.0.4")
 
 
@@ -257,9 +257,9 @@ class _Endpoint:
                 raise Outdated(self._service.worker.log_writer.outdated)
             board, answer = board_in(scope["path_params"]), None
             if board and not self._service.worker.is_served(board):
-                passed = await (self._pass_on_list if self._is_rank else self._pass_on)(board, scope, receive, send)
+                passed = await (self._forward_list if self._is_rank else self._forward)(board, scope, receive, send)
                 if isinstance(passed, int):
-                    self._service.metrics.passed_on["http"] += 1
+                    self._service.metrics.forwarded["http"] += 1
                     self._service.metrics.count(self.name, passed, time.perf_counter() - begin)
                     return
                 receive, answer = (passed, None) if callable(passed) else (receive, passed)
@@ -272,18 +272,18 @@ class _Endpoint:
         await _send(scope, send, code, extra, content)
         self._service.metrics.count(self.name, code, time.perf_counter() - begin)
 
-    async def _pass_on(self, board: str, scope: Scope, receive: Receive, send: Send, **patience: Any) -> Any:
-        """Have the owner of a board answer, as described for `Forwarder.pass_on`."""
+    async def _forward(self, board: str, scope: Scope, receive: Receive, send: Send, **patience: Any) -> Any:
+        """Have the owner of a board answer, as described for `Forwarder.forward`."""
         rest = {"most": self._most, "repeatable": self._repeatable, "public": self._route.scope == "public"}
-        return await self._service.forwarder.pass_on(board, scope, receive, send, **(rest | patience))
+        return await self._service.forwarder.forward(board, scope, receive, send, **(rest | patience))
 
-    async def _pass_on_list(self, board: str, scope: Scope, receive: Receive, send: Send) -> Any:
+    async def _forward_list(self, board: str, scope: Scope, receive: Receive, send: Send) -> Any:
         """The same for a list, or make it from a replica: if there is one, or if the owner does not answer."""
         replicas = self._service.worker.replicas
         headers = read_headers(scope["headers"])
-        opens = self._service.auth.opens(headers, self._route.scope, board)
-        if replicas is None or not opens or is_passed_on(scope["headers"]):
-            return await self._pass_on(board, scope, receive, send)
+        opens = self._service.auth.permits(headers, self._route.scope, board)
+        if replicas is None or not opens or is_forwarded(scope["headers"]):
+            return await self._forward(board, scope, receive, send)
         body = await self._service.bodies.receive(receive, headers, self._most)
         if not isinstance(body, bytes):
             with body:
@@ -292,7 +292,7 @@ class _Endpoint:
         if made is not None:
             return made
         try:
-            return await self._pass_on(board, scope, replayed(body), send, patience=_MOVING, answer=_STUCK)
+            return await self._forward(board, scope, replayed(body), send, patience=_MOVING, answer=_STUCK)
         except Unavailable:
             if await replicas.need(board, PATIENCE - _MOVING) is not None:
                 made = self._list_from(replicas, board, headers, body)
@@ -316,28 +316,28 @@ class _Endpoint:
     async def _answer(self, scope: Scope, receive: Receive) -> Any:
         service, route, path = self._service, self._route, scope["path_params"]
         board = board_in(path)
-        elsewhere = None if board else service.forwarder.elsewhere(scope["headers"])
+        other_workers = None if board else service.forwarder.other_workers(scope["headers"])
         headers = read_headers(scope["headers"])
         scope["headers"].clear()  # drop all other headers, so that a body that never ends does not hold them
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"))) if route.query else {}
         part = path.get("item", "") or path.get("client", "") or path.get("number", "")
-        who = HERE
+        who = LOCAL_CALLER
         if route.scope != "public":
             who = service.auth.check(headers, route.scope, board or None, some=self._any_board)
 
-        def may(scope: str, board: str) -> None:
+        def require(scope: str, board: str) -> None:
             service.auth.check(headers, scope, board)
 
         def visible(board: str) -> bool:
             scopes = ("rank", "feedback") if route.scope == "public" else (route.scope,)
-            return any(service.auth.opens(headers, scope, board) for scope in scopes)
+            return any(service.auth.permits(headers, scope, board) for scope in scopes)
 
         worker = service.worker
         if board and not worker.cache.knows_board(board) and route.method != "PUT" and route.scope != "public":
             await worker.look_at_log()  # it may just have been created at another worker
 
         async def run(*body: Any) -> Any:
-            call = Call(worker, board, part, visible, may, query, elsewhere)
+            call = Call(worker, board, part, visible, require, query, other_workers)
             if route.scope == "public":
                 return await route.run(call, *body)  # boards are loaded only for ids that they signed
             async with worker.cache.hold_board(board):
@@ -350,7 +350,7 @@ class _Endpoint:
         if route.scope != "public":  # pages may answer with a beacon, which has a text type
             check_type(headers)
         most = self._most
-        if self._most > SMALL and route.scope == "public" and not service.auth.known(headers):
+        if self._most > SMALL and route.scope == "public" and not service.auth.has_key(headers):
             most = SMALL
         body = await service.bodies.receive(receive, headers, most)
         if isinstance(body, bytes):
@@ -425,4 +425,4 @@ async def _description(request: Request) -> Response:
 
 async def _unknown(request: Request, failure: Exception) -> Response:
     assert isinstance(failure, HTTPException)
-    return error(failure.status_code, failure.detail, dict(failure.headers or {}))
+    return refusal_response(failure.status_code, failure.detail, dict(failure.headers or {}))

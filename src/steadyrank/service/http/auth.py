@@ -14,7 +14,7 @@ from ..storage import Key
 
 SCOPES = ("rank", "feedback", "observe", "admin")  # admin includes all others
 _PREFIX = "sr"
-HERE = "this machine"  # the caller's id while there are no keys
+LOCAL_CALLER = "this machine"  # the caller's id while there are no keys
 _LONGEST_HOST = 300
 _PROXIES = frozenset(
     ["forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip"]
@@ -68,7 +68,7 @@ def loopback(host: str) -> bool:
 
 
 @functools.lru_cache(1_000)
-def _at_home(host: str) -> bool:
+def _is_local_host(host: str) -> bool:
     """Return whether the Host header names this machine by a loopback name or address."""
     try:
         return len(host) <= _LONGEST_HOST and loopback(urlsplit(f"//{host}").hostname or "")
@@ -76,12 +76,12 @@ def _at_home(host: str) -> bool:
         return False
 
 
-def _forwarded(headers: Mapping[str, str]) -> bool:
+def _is_proxied(headers: Mapping[str, str]) -> bool:
     """Return whether a request came through a proxy, judged by its headers."""
     return any(name in _PROXIES or name.startswith("x-forwarded-") for name in headers)
 
 
-def _from_page(headers: Mapping[str, str]) -> bool:
+def _is_browser(headers: Mapping[str, str]) -> bool:
     """Return whether a browser sent a request, by the headers of modern browsers or the user agent of older ones."""
     pages = [name for name in _PAGES if name in headers]
     if pages == ["sec-fetch-mode"] and headers.get("user-agent") in _FETCHES:
@@ -89,7 +89,7 @@ def _from_page(headers: Mapping[str, str]) -> bool:
     return bool(pages) or headers.get("user-agent", "").startswith("Mozilla/")
 
 
-def _own_page(headers: Mapping[str, str]) -> bool:
+def _is_same_origin(headers: Mapping[str, str]) -> bool:
     """Return whether a browser's request comes from a page of this server, or from the address bar."""
     origin, host = headers.get("origin"), headers.get("host", "")
     if origin is not None and origin.lower() not in (f"http://{host}".lower(), f"https://{host}".lower()):
@@ -117,8 +117,8 @@ class Auth:
         """
         keys = self._keys()
         if not keys:
-            self._local(headers)
-            return HERE
+            self._check_local(headers)
+            return LOCAL_CALLER
         kind, _, given = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or not given:
             raise Refused(401, "an API key is needed: Authorization: Bearer KEY")
@@ -130,7 +130,7 @@ class Auth:
             raise Refused(403, f"this API key lacks the scope {scope!r}")
         return key.id
 
-    def opens(self, headers: Mapping[str, str], scope: str, board: str | None, some: bool = False) -> bool:
+    def permits(self, headers: Mapping[str, str], scope: str, board: str | None, some: bool = False) -> bool:
         """Return whether a request may do this."""
         try:
             self.check(headers, scope, board, some)
@@ -138,9 +138,9 @@ class Auth:
             return False
         return True
 
-    def known(self, headers: Mapping[str, str]) -> bool:
+    def has_key(self, headers: Mapping[str, str]) -> bool:
         """Return whether a request has a valid key with any scope."""
-        return any(self.opens(headers, scope, None, some=True) for scope in ("rank", "feedback"))
+        return any(self.permits(headers, scope, None, some=True) for scope in ("rank", "feedback"))
 
     def _find(self, keys: Sequence[Key], given: str) -> Key:
         prefix, _, rest = given.partition(".")
@@ -153,17 +153,17 @@ class Auth:
             raise Refused(401, "this API key is unknown, was revoked or has expired")
         return own
 
-    def _local(self, headers: Mapping[str, str]) -> None:
+    def _check_local(self, headers: Mapping[str, str]) -> None:
         """Allow local requests without keys, but none that come through a proxy or from another web page.
 
         Scripts of other sites can reach loopback, under any name, and so can pages of other programs on this machine;
         so a browser must also know the token printed when the server was started.
         """
-        if not _at_home(headers.get("host", "")) or _forwarded(headers) or not _own_page(headers):
+        if not _is_local_host(headers.get("host", "")) or _is_proxied(headers) or not _is_same_origin(headers):
             raise Refused(
                 403, "without API keys only this machine is served: create one with `steadyrank keys create`"
             )
-        if _from_page(headers):
+        if _is_browser(headers):
             _, _, given = headers.get("authorization", "").partition(" ")
             if not self._token or not hmac.compare_digest(given.strip().encode(), self._token.encode()):
                 raise Refused(401, "open the address with the token that `steadyrank serve` printed at its start")

@@ -23,7 +23,7 @@ from ..worker.board_session import BoardSession
 from ..worker.resealing import rotate
 from ..worker.worker import Worker
 from .bodies import encode as _encode
-from .forwarding import Elsewhere
+from .forwarding import OtherWorkers
 from .request import Call, DoneOut, Features, Parts, Route, limit_of
 
 BOARDS = "/v1/boards"
@@ -148,9 +148,9 @@ async def list_by_name(call: Call, path: str, shown: Shown) -> Parts[Any]:
     named_rows, more = await _own_boards(call, limit, after, shown)
     names = [name for name in sorted(call.worker.parked) if call.visible(name)][:_MOST_PARKED]
     parked = [ParkedOut(board=name, why=call.worker.parked[name].why) for name in names]
-    if call.elsewhere is not None:
-        places, target = call.elsewhere.others(), f"{path}?{urlencode({'limit': limit, 'after': after})}"
-        for page in await asyncio.gather(*(_boards_of(call.elsewhere, place, target) for place in places)):
+    if call.other_workers is not None:
+        places, target = call.other_workers.others(), f"{path}?{urlencode({'limit': limit, 'after': after})}"
+        for page in await asyncio.gather(*(_boards_of(call.other_workers, place, target) for place in places)):
             rows = page.boards or page.collections
             named_rows += [(msgspec.json.decode(row, type=_Named).name, bytes(row)) for row in rows]
             parked += page.parked
@@ -182,8 +182,8 @@ class _Page(msgspec.Struct, kw_only=True):
     next: str | None
 
 
-async def _boards_of(elsewhere: Elsewhere, place: str, target: str) -> _Page:
-    code, content = await elsewhere.ask(place, "GET", target)
+async def _boards_of(other_workers: OtherWorkers, place: str, target: str) -> _Page:
+    code, content = await other_workers.ask(place, "GET", target)
     if code != 200:
         raise Unavailable(f"another worker answered {code}")
     return msgspec.json.decode(content, type=_Page)

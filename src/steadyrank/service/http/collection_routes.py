@@ -41,7 +41,7 @@ from ..worker.rank_and_answer import check_theirs
 from ..worker.worker import Worker
 from .board_routes import ParkedOut, given_settings, list_by_name
 from .observe_routes import check_list
-from .rank_routes import HistoryOut, QueryRankIn, RankOut, list_for, said, take_history
+from .rank_routes import HistoryOut, QueryRankIn, RankOut, learn_history, list_for, parse_answer
 from .request import COLLECTIONS, AnswerIn, Call, File, Parts, check_path, limit_of
 from .state_route import describe_guard
 from .watch_routes import MOST_SILENCED, ClientLabelOut, LabelOut, labelled, progress
@@ -243,14 +243,14 @@ async def rank_query(call: Call, body: QueryRankIn) -> RankOut:
 async def take_past(call: Call, body: QueryHistoryIn) -> HistoryOut:
     """Learn from past clicks, oldest first."""
     session = call.worker.find_board(call.board)
-    return await take_history(call, session, body, functools.partial(_past, session))
+    return await learn_history(call, session, body, functools.partial(_past, session))
 
 
 def _past(session: BoardSession, row: QueryPastIn) -> events.Past:
     results = Found(row.query, row.items if row.candidates is None else row.candidates, row.scores)
     listing = query_listing(session, results)
     check_list(session, row.items)
-    places, answer = listing.places_of(row.items), said(row).to(row.items)
+    places, answer = listing.places_of(row.items), parse_answer(row).to(row.items)
     return events.Past([], answer.positions, answer.examined, of=listing.shown(places, every=True), places=places)
 
 

@@ -22,7 +22,7 @@ from .app import ANY_ORIGIN, Service, lines_of, refusal_of
 from .auth import read_headers
 from .bodies import check_type, encode
 from .connections import Handler, Sink
-from .forwarding import OWNER, is_passed_on
+from .forwarding import OWNER, is_forwarded
 from .links import AnsweringLink
 from .rank_routes import FeedbackIn, QueryRankIn, RankIn, answer_now, list_now, may_pass, outcome_of
 
@@ -75,7 +75,7 @@ class Direct:
             return None
         request = _Request(what, parts[3], read_headers(headers))
         request.headers.pop("content-length", None)
-        if self._links is None or is_passed_on(headers):
+        if self._links is None or is_forwarded(headers):
             return functools.partial(self._handle, request)
         return functools.partial(self._handle_or_forward, request, msgspec.msgpack.encode(request))
 
@@ -122,7 +122,7 @@ class Direct:
         if not worker.ready or worker.is_served(request.board) or worker.log_writer.outdated:
             return self._handle(request, reply, body)
         copies = worker.replicas
-        if request.is_rank and copies is not None and self._auth.opens(request.headers, "rank", request.board):
+        if request.is_rank and copies is not None and self._auth.permits(request.headers, "rank", request.board):
             session = copies.find(request.board)
             if session is not None and self._rank_copy(request, copies, session, reply, body):
                 return True
@@ -140,7 +140,7 @@ class Direct:
             return
         if request.is_rank:  # anybody may send an answer, and should not learn the addresses of workers
             lines += b"%b: %b\r\n" % (OWNER, address.encode())
-        self._metrics.passed_on["link"] += 1
+        self._metrics.forwarded["link"] += 1
         self._send(request, reply, begin, code, lines, content)
 
     def _rank_copy(
@@ -179,9 +179,9 @@ class Direct:
 
     def _feedback(self, request: _Request, session: BoardSession, reply: Sink, body: bytes) -> bool:
         """Process an answer; the reply is sent once it is on disk."""
-        begin, may = time.perf_counter(), functools.partial(self._auth.check, request.headers)
+        begin, require = time.perf_counter(), functools.partial(self._auth.check, request.headers)
         try:
-            outcome = answer_now(self._worker, session, _feedback_in(body or b"{}"), may)
+            outcome = answer_now(self._worker, session, _feedback_in(body or b"{}"), require)
         except _INVALID_BODY:
             return False
         except Exception as failure:

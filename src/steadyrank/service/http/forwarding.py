@@ -52,7 +52,7 @@ _NOBODY = "the board is moving to another worker: try again"
 T = TypeVar("T")
 
 
-def is_passed_on(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+def is_forwarded(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     """Return whether another worker sent a request."""
     return any(name == _HOP for name, _ in headers)
 
@@ -273,7 +273,7 @@ class Peers:
                 idle.pop().close()
 
 
-class Elsewhere:
+class OtherWorkers:
     """Sends parts of a request about several boards to other workers, with the headers of its sender."""
 
     def __init__(self, worker: Worker, peers: Peers, headers: list[tuple[bytes, bytes]]) -> None:
@@ -284,7 +284,7 @@ class Elsewhere:
         """The addresses of all other workers."""
         return self._ownership.others()
 
-    def by_place(self, rows: Sequence[T], board: Callable[[T], str]) -> dict[str | None, list[T]]:
+    def by_owner(self, rows: Sequence[T], board: Callable[[T], str]) -> dict[str | None, list[T]]:
         """Group rows by the address of the owner of their board: None is this worker, and empty means no owner."""
         by_address: dict[str | None, list[T]] = {}
         places: dict[str, str | None] = {}
@@ -310,7 +310,7 @@ class Elsewhere:
 
 
 class _Request(NamedTuple):
-    """A request to forward; arguments of `Forwarder.pass_on`."""
+    """A request to forward; arguments of `Forwarder.forward`."""
 
     method: str
     target: bytes
@@ -330,13 +330,13 @@ class Forwarder:
         ownership = self._worker.ownership
         return ownership is not None and address in ownership.others()
 
-    def elsewhere(self, headers: list[tuple[bytes, bytes]]) -> Elsewhere | None:
+    def other_workers(self, headers: list[tuple[bytes, bytes]]) -> OtherWorkers | None:
         """Return what sends parts of a request to other workers; None if there are none, or one of them sent it."""
-        if self._worker.ownership is None or is_passed_on(headers):
+        if self._worker.ownership is None or is_forwarded(headers):
             return None
-        return Elsewhere(self._worker, self.peers, list(headers))
+        return OtherWorkers(self._worker, self.peers, list(headers))
 
-    async def pass_on(
+    async def forward(
         self,
         board: str,
         scope: Scope,
@@ -358,7 +358,7 @@ class Forwarder:
         ownership, headers = self._worker.ownership, list(scope["headers"])
         assert ownership is not None
         partition, end = ownership.partition_of(board), time.monotonic() + patience
-        if is_passed_on(headers):
+        if is_forwarded(headers):
             ownership.renew_soon()
             raise Refused(MISDIRECTED, "another worker owns the board")
         body = await self._bodies.receive(receive, read_headers(headers), most)
@@ -371,8 +371,8 @@ class Forwarder:
                     return replayed(body if isinstance(body, bytes) else body.read())
                 address = ownership.address_of(partition)
                 if address is not None and address != ownership.address:
-                    still = functools.partial(_is_at, ownership, partition, address, time.monotonic() + answer)
-                    code = await self._try(address, request, still, send)
+                    still = functools.partial(_still_owned, ownership, partition, address, time.monotonic() + answer)
+                    code = await self._ask_owner(address, request, still, send)
                     if code != MISDIRECTED:
                         return code
                 ownership.renew_soon()
@@ -380,7 +380,7 @@ class Forwarder:
                     raise Unavailable(_NOBODY)
                 await ownership.wait_for_change(_AGAIN)
 
-    async def _try(self, address: str, request: _Request, still: Callable[[], bool], send: Send) -> int:
+    async def _ask_owner(self, address: str, request: _Request, still: Callable[[], bool], send: Send) -> int:
         """Ask one worker; returns 421 if it does not own the board or was not reached."""
         try:
             reply = await self.peers.ask(address, *request[:4], still)
@@ -403,7 +403,7 @@ class Forwarder:
         return reply.code
 
 
-def _is_at(ownership: Ownership, partition: int, address: str, until: float) -> bool:
+def _still_owned(ownership: Ownership, partition: int, address: str, until: float) -> bool:
     """Return whether a partition is still served at an address and the time is not up."""
     return ownership.address_of(partition) == address and time.monotonic() < until
 

@@ -19,8 +19,8 @@ from ..worker.rank_and_answer import TOO_MANY_UNNAMED
 from .bodies import decode, encode
 from .observe_routes import ObserveIn, observe_at
 from .rank_routes import BatchRow, OutcomeRow, answer_row, outcome_row
-from .request import AWAY, Call, at_owners, gather_in_turns, pass_on
-from .ubi_routes import Count, joined, read_object, take_all, values_told
+from .request import AWAY, Call, at_owners, forward, gather_in_turns
+from .ubi_routes import Count, joined, outcome_values, process_all, read_object
 
 _MOST_ROWS = 10_000
 _TURN = 0.003  # seconds of reading messages between other requests
@@ -89,7 +89,7 @@ async def ingest(call: Call, body: IngestIn) -> IngestOut:
         raise Refused(422, f"a request has at most {_MOST_ROWS} messages, not {len(rows)}")
     if places is not None and len(places) != len(rows):
         raise Refused(422, f"places must be one for each of the {len(rows)} messages, not {len(places)}")
-    values_told(call)  # which is refused as a whole
+    outcome_values(call)  # which is refused as a whole
     done: list[IngestRowOut] = [_refused(503, AWAY)] * len(rows)
     messages = await _read(rows, call.query.get("board"), done)
     if places is not None:
@@ -98,8 +98,8 @@ async def ingest(call: Call, body: IngestIn) -> IngestOut:
         call,
         messages,
         lambda message: message.board,
-        lambda some: _take(call, some, done),
-        lambda address, some: _pass_on(call, address, some, done),
+        lambda some: _process(call, some, done),
+        lambda address, some: _forward(call, address, some, done),
     )
     return IngestOut(rows=done)
 
@@ -154,7 +154,7 @@ def _board_of(raw: Raw, where: dict[Any, str]) -> str:
     return where.get(str(getattr(ubi_rows.read(read_object(raw)), "query", "")), "")
 
 
-async def _take(call: Call, messages: list[_Message], done: list[IngestRowOut]) -> None:
+async def _process(call: Call, messages: list[_Message], done: list[IngestRowOut]) -> None:
     """Process messages of boards of this worker."""
     plain = [message for message in messages if message.content is not None]
     rows = [message for message in messages if message.content is None]
@@ -172,7 +172,7 @@ async def _take(call: Call, messages: list[_Message], done: list[IngestRowOut]) 
             )
         return await _observe(call, message)
 
-    outcomes, _ = await asyncio.gather(gather_in_turns(one, plain), _take_ubi(call, rows, done))
+    outcomes, _ = await asyncio.gather(gather_in_turns(one, plain), _process_ubi(call, rows, done))
     for message, outcome in zip(plain, outcomes, strict=True):
         done[message.number] = outcome
 
@@ -181,7 +181,7 @@ async def _observe(call: Call, message: _Message) -> IngestRowOut:
     worker, board, content = call.worker, message.board, message.content
     assert isinstance(content, ListRow)
     try:
-        call.may("observe", board)
+        call.require("observe", board)
         if not worker.cache.knows_board(board):
             await worker.look_at_log()  # it may just have been created at another worker
         with worker.answering(board):
@@ -194,13 +194,13 @@ async def _observe(call: Call, message: _Message) -> IngestRowOut:
         return _refused(503, AWAY)
 
 
-async def _take_ubi(call: Call, messages: list[_Message], done: list[IngestRowOut]) -> None:
+async def _process_ubi(call: Call, messages: list[_Message], done: list[IngestRowOut]) -> None:
     count = Count(len(messages))
     entries = await joined([("row", [message.raw for message in messages])], call, count)
     for entry in entries:
         if entry.row and (place := messages[_number(entry.row)].place) is not None:
             entry.place = place
-    await take_all(call, entries, count)
+    await process_all(call, entries, count)
     for message in messages:
         done[message.number] = IngestRowOut(code=200, outcome="taken")
     for refusal in count.messages:
@@ -212,11 +212,11 @@ def _number(row: str) -> int:
     return int(row.rpartition(" ")[2]) - 1
 
 
-async def _pass_on(call: Call, address: str, messages: list[_Message], done: list[IngestRowOut]) -> None:
+async def _forward(call: Call, address: str, messages: list[_Message], done: list[IngestRowOut]) -> None:
     """Have another worker process messages of its boards."""
     places = [message.place for message in messages]
     body = {"rows": [message.raw for message in messages], "places": places if places[0] else None}
-    answer = await pass_on(call, address, "/v1/ingest", body, IngestOut)
+    answer = await forward(call, address, "/v1/ingest", body, IngestOut)
     if isinstance(answer, IngestOut):
         outcomes = answer.rows
     else:

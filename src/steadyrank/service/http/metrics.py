@@ -32,7 +32,7 @@ class Metrics:
         self.requests: dict[tuple[str, int], int] = {}  # by route and status
         self.times: dict[str, list[int]] = {}  # by route: counts per bucket, the last one unbounded
         self.seconds: dict[str, float] = {}
-        self.passed_on = {"link": 0, "http": 0}  # requests answered by other workers, by how they were forwarded
+        self.forwarded = {"link": 0, "http": 0}  # requests answered by other workers, by how they were forwarded
 
     def count(self, route: str, status: int, seconds: float) -> None:
         """Count an answered request."""
@@ -64,12 +64,12 @@ class Metrics:
                 buckets.append((bound, float(total)))
             times.add_metric([route], buckets, self.seconds[route])
         yield times
-        passed_on = CounterMetricFamily(
+        forwarded = CounterMetricFamily(
             "steadyrank_passed_on", "Requests that the owners of their boards answered", labels=["by"]
         )
-        for way, count in self.passed_on.items():
-            passed_on.add_metric([way], count)
-        yield passed_on
+        for way, count in self.forwarded.items():
+            forwarded.add_metric([way], count)
+        yield forwarded
         hook = self._webhook
         alerts = CounterMetricFamily("steadyrank_alerts", "Alerts: sent, failed tries, given up", labels=["outcome"])
         for outcome in ("sent", "failed", "lost"):

@@ -16,7 +16,7 @@ from ..worker.board_session import BoardSession
 from ..worker.listing import Found
 from ..worker.observing import ComparisonOut, ObserveOut
 from .board_routes import check_items
-from .rank_routes import check_number, check_sender, said
+from .rank_routes import check_number, check_sender, parse_answer
 from .request import NO_QUERY, AnswerIn, Call, Features, known_of_visit
 
 # checked by the route, which names the value that is wrong
@@ -67,7 +67,7 @@ async def observe_at(call: Call, body: ObserveIn, stream: str = "", offset: int 
     report = observing.Report(
         body.id,
         body.items,
-        said(body) if answered else None,
+        parse_answer(body) if answered else None,
         body.time,
         body.client,
         body.cohort or {},
@@ -90,7 +90,7 @@ def _amount(call: Call, session: BoardSession, body: ObserveIn) -> float | None:
     """The value of the click's outcome, validated before anything is written; None if not given."""
     if body.value is msgspec.UNSET:
         return None
-    call.may("feedback", session.name)
+    call.require("feedback", session.name)
     if not isinstance(body.clicked, str):
         raise Refused(422, "value needs clicked, one item: report the outcomes of several clicks through outcomes")
     rank_and_answer.check_outcome(call.worker, session, call.worker.clock() if body.time is None else body.time)

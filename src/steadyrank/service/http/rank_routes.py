@@ -36,9 +36,9 @@ from .request import (
     ErrorOut,
     Features,
     at_owners,
+    forward,
     gather_in_turns,
     known_of_visit,
-    pass_on,
 )
 
 OUTCOMES = "/v1/outcomes"
@@ -332,7 +332,7 @@ async def _add_unknown(call: Call, session: BoardSession, body: RankIn) -> None:
         _rules(body)
         rank_and_answer.places(session, body.length)
         session.board.learner_state.features.check_visit(visit)
-        call.may("observe", session.name)
+        call.require("observe", session.name)
         check_items(others)
         await add_new(call.worker, session, others, by_lists=True)
 
@@ -361,7 +361,7 @@ def _check_name(what: str, name: str) -> None:
         raise Refused(422, f"{words}, not {name!r:.80}")
 
 
-def said(answer: AnswerIn) -> answers.Given:
+def parse_answer(answer: AnswerIn) -> answers.Given:
     """The content of an answer, given in exactly one of the ways."""
     clicked = answers.LEFT_OUT if answer.clicked is UNSET else answer.clicked
     return answers.given(answers.OVER_HTTP, clicked=clicked, clicks=answer.clicks, examined=answer.examined)
@@ -399,49 +399,49 @@ async def _answer_known(call: Call, name: str, body: FeedbackIn) -> str:
         session = call.worker.find_board(name)
         if session.resealing is not None and not session.resealing.done():
             await asyncio.shield(session.resealing)
-        shown = shown_list(call.worker, session, body, call.may)
+        shown = shown_list(call.worker, session, body, call.require)
         if body.value is UNSET:
-            return await rank_and_answer.answer(call.worker, session, shown, said(body))
+            return await rank_and_answer.answer(call.worker, session, shown, parse_answer(body))
         return await _answer_with_value(call, session, shown, body)
 
 
 async def _answer_with_value(call: Call, session: BoardSession, shown: ImpressionId, body: FeedbackIn) -> str:
     """Process an answer with the value of its click, validating both before anything is written."""
-    call.may("feedback", session.name)
+    call.require("feedback", session.name)
     if body.value is UNSET or not isinstance(body.clicked, str):
         raise Refused(422, "value needs clicked, one item: report the outcomes of several clicks through outcomes")
     amount = amount_of(body.value, "")
     _check_name("id", body.id)
     rank_and_answer.check_outcome(call.worker, session, shown.expires - session.board.config.lifetime)
-    outcome = await rank_and_answer.answer(call.worker, session, shown, said(body))
+    outcome = await rank_and_answer.answer(call.worker, session, shown, parse_answer(body))
     await rank_and_answer.outcome(call.worker, session, shown, body.clicked, body.id, amount)
     return outcome
 
 
 def shown_list(
-    worker: Worker, session: BoardSession, body: FeedbackIn, may: Callable[[str, str], object]
+    worker: Worker, session: BoardSession, body: FeedbackIn, require: Callable[[str, str], object]
 ) -> ImpressionId:
     """Decode the answered list. Raises Refused if the id is not the board's, or belongs to another client."""
     shown = session.seals.open(body.impression, worker.clock())
     if not session.board.config.public_feedback:
-        may("feedback", session.name)
+        require("feedback", session.name)
     if session.board.config.bind_client and not session.is_client(body.client, shown.client):
         raise Refused(403, "the list was given to another client: give the name with which it was requested")
     return shown
 
 
 def answer_now(
-    worker: Worker, session: BoardSession, body: FeedbackIn, may: Callable[[str, str], object]
+    worker: Worker, session: BoardSession, body: FeedbackIn, require: Callable[[str, str], object]
 ) -> str | asyncio.Future[str] | None:
     """Answer without waiting: the outcome, or a future of it; None if something else must be waited for first."""
     if session.resealing is not None and not session.resealing.done():
         return None
     if body.value is not UNSET:
         return None
-    shown = shown_list(worker, session, body, may)
+    shown = shown_list(worker, session, body, require)
     if shown.key in session.answering or rank_and_answer.has_new_items(session, shown):
         return None
-    return rank_and_answer.put_answer(worker, session, shown, said(body))
+    return rank_and_answer.put_answer(worker, session, shown, parse_answer(body))
 
 
 def may_pass(failure: Exception) -> bool:
@@ -481,7 +481,7 @@ async def feedback_batch(call: Call, body: BatchIn) -> BatchOut:
 
 async def outcome(call: Call, body: OutcomeIn) -> OutcomeOut:
     """Report an outcome of a click, before or after its list is answered; counts once per id."""
-    return OutcomeOut(outcome=await _take_outcome(call, call.board, body))
+    return OutcomeOut(outcome=await _process_outcome(call, call.board, body))
 
 
 async def outcome_batch(call: Call, body: OutcomesIn) -> OutcomesOut:
@@ -490,8 +490,8 @@ async def outcome_batch(call: Call, body: OutcomesIn) -> OutcomesOut:
     return OutcomesOut(outcomes=rows, refused=_refused(rows))
 
 
-async def _take_outcome(call: Call, name: str, body: OutcomeIn) -> str:
-    call.may("feedback", name)
+async def _process_outcome(call: Call, name: str, body: OutcomeIn) -> str:
+    call.require("feedback", name)
     amount = amount_of(body.value, body.kind)
     _check_name("id", body.id)
     if not _KIND.fullmatch(body.kind):
@@ -520,7 +520,7 @@ async def _each(
         write(numbered, await gather_in_turns(lambda one: take(call, one[1]), numbered))
 
     async def there(address: str, numbered: list[tuple[int, R]]) -> None:
-        answer = await pass_on(call, address, path, {member: [row for _, row in numbered]}, gives)
+        answer = await forward(call, address, path, {member: [row for _, row in numbered]}, gives)
         if isinstance(answer, ErrorOut):
             write(numbered, [BatchRowOut(code=answer.code, message=answer.message) for _ in numbered])
         else:
@@ -541,7 +541,7 @@ async def answer_row(call: Call, row: BatchRow) -> BatchRowOut:
 
 async def outcome_row(call: Call, row: OutcomeRow) -> BatchRowOut:
     """Process an outcome of a batch, for a board of this worker."""
-    return await _row(call, row.board, lambda: _take_outcome(call, row.board, row))
+    return await _row(call, row.board, lambda: _process_outcome(call, row.board, row))
 
 
 async def _row(call: Call, board: str, take: Callable[[], Awaitable[str]]) -> BatchRowOut:
@@ -569,10 +569,10 @@ def _refused(rows: list[BatchRowOut]) -> dict[str, int]:
 async def history(call: Call, body: HistoryIn) -> HistoryOut:
     """Learn from past clicks, oldest first; unknown items are added."""
     session = call.worker.find_board(call.board)
-    return await take_history(call, session, body, functools.partial(_past, session))
+    return await learn_history(call, session, body, functools.partial(_past, session))
 
 
-async def take_history(
+async def learn_history(
     call: Call, session: BoardSession, body: Any, past: Callable[[Any], events.Past]
 ) -> HistoryOut:
     """Learn from past clicks; rows are converted in a thread."""
@@ -613,7 +613,7 @@ def _past(session: BoardSession, row: PastIn) -> events.Past:
         raise Refused(422, f"a list has 1 to {length} different items, not {len(row.items)}: {row.items[:9]!r:.200}")
     check_items(row.items)
     session.board.learner_state.features.check_visit(visit)
-    answer = said(row).to(row.items)
+    answer = parse_answer(row).to(row.items)
     amount = amount_of(row.value, "")
     if amount > 0.0:
         answers.only_click(answer)

@@ -15,7 +15,7 @@ from ..storage import Unavailable
 from ..worker.board_session import BoardSession
 from ..worker.worker import Worker
 from .bodies import encode
-from .forwarding import Elsewhere
+from .forwarding import OtherWorkers
 
 NO_SEGMENTS = "segment {!r:.80} cannot be given: this board declares no segments"
 NO_QUERY = "board {!r:.80} ranks items of its own, for no query: collections do"
@@ -56,9 +56,9 @@ class Call(NamedTuple):
     board: str
     part: str  # the item, client or number in the path
     visible: Callable[[str], bool]  # whether the key may see a board
-    may: Callable[[str, str], None]  # raises Refused if the key lacks a scope on a board, beyond that of the route
+    require: Callable[[str, str], None]  # raises Refused if the key lacks a scope on a board
     query: Mapping[str, str] = {}  # query parameters that the route accepts
-    elsewhere: Elsewhere | None = None  # other workers, for a route of several boards; None: only this worker
+    other_workers: OtherWorkers | None = None  # other workers, for a route of several boards; None: only this worker
 
 
 def no_detail(call: Call, body: Any = None) -> str:
@@ -165,18 +165,18 @@ async def at_owners(
     there: Callable[[str, list[T]], Awaitable[None]],
 ) -> None:
     """Process rows at the workers that own their boards: by `here`, or by `there` with an address."""
-    owners = {None: rows} if call.elsewhere is None else call.elsewhere.by_place(rows, board)
+    owners = {None: rows} if call.other_workers is None else call.other_workers.by_owner(rows, board)
     others = [there(address, some) for address, some in owners.items() if address is not None]
     await asyncio.gather(here(owners.get(None, [])), *others)
 
 
-async def pass_on(call: Call, address: str, path: str, body: Any, gives: type[T]) -> T | ErrorOut:
+async def forward(call: Call, address: str, path: str, body: Any, gives: type[T]) -> T | ErrorOut:
     """Send rows to another worker that owns their boards; returns its answer, or why it accepted none."""
-    assert call.elsewhere is not None
+    assert call.other_workers is not None
     said = {name: call.query[name] for name in ("board", "outcomes") if name in call.query}
     query = f"?{urlencode(said)}" if said else ""
     try:
-        code, content = await call.elsewhere.ask(address, "POST", path + query, encode(body))
+        code, content = await call.other_workers.ask(address, "POST", path + query, encode(body))
     except Unavailable:
         code, content = 503, b""
     if code == 200:

@@ -82,10 +82,10 @@ class _Cutter:
         self.members: list[int] = []  # commas between the members of an object
         self.inner: list[_Part] = []  # lists and objects among its members
 
-    async def look_through(self) -> None:
+    async def scan(self) -> None:
         """Scan the whole body, in chunks between other requests."""
         for start in range(0, len(self.body), AT_ONCE):
-            self._look(start)
+            self._scan_chunk(start)
             await asyncio.sleep(0)
         if self.outer is None or not self.outer.end:
             raise Refused(422, _NO_JSON)
@@ -95,7 +95,7 @@ class _Cutter:
                 raise Refused(422, _NO_JSON)
             await asyncio.sleep(0)
 
-    def _look(self, start: int) -> None:
+    def _scan_chunk(self, start: int) -> None:
         """Process the brackets and commas outside of strings in a chunk."""
         chunk = np.frombuffer(self.body[start : start + AT_ONCE], np.uint8)
         quotes = chunk == _QUOTE
@@ -115,9 +115,9 @@ class _Cutter:
         if max(len(self.members), len(self.inner) + brackets.size // 2) > _MOST_MEMBERS or (after < 0).any():
             raise Refused(422, f"{_NO_JSON}, or more than {_MOST_MEMBERS} members")
         between = np.flatnonzero(commas & (depth == self._cut_at)) + start
-        self._take(brackets + start, opening[brackets], depth[brackets], between)
+        self._open_and_close(brackets + start, opening[brackets], depth[brackets], between)
 
-    def _take(self, brackets: Ints, opening: Bools, depth: Ints, commas: Ints) -> None:
+    def _open_and_close(self, brackets: Ints, opening: Bools, depth: Ints, commas: Ints) -> None:
         """Open and close parts in the order of their brackets, with the commas between them."""
         done = 0
         for place, opens, deep in zip(brackets.tolist(), opening.tolist(), depth.tolist(), strict=True):
@@ -172,7 +172,7 @@ class Slicer:
         """
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as body:
             cutter = _Cutter(body)
-            await cutter.look_through()
+            await cutter.scan()
             assert cutter.outer is not None
             if cutter.listed:
                 return await self._gathered(body, cutter.outer, self._rows, "")

@@ -26,7 +26,7 @@ from ..worker.impression_ids import ImpressionId
 from ..worker.listing import Found
 from .observe_routes import check_list
 from .rank_routes import check_sender
-from .request import AWAY, Call, at_owners, gather_in_turns, pass_on
+from .request import AWAY, Call, at_owners, forward, gather_in_turns
 
 _MOST_ROWS = 10_000
 _TURN = 0.003  # seconds of reading rows between other requests
@@ -90,14 +90,14 @@ class _Entry:
         self.place = "", 0  # of the query, if it came from a stream
 
     @property
-    def told(self) -> list[str]:
+    def list_rows(self) -> list[str]:
         """The names of the rows of the query and its clicks."""
         return [self.row, *self.clicks.values()] if self.row else [*self.clicks.values()]
 
     @property
     def rows(self) -> list[str]:
         """The names of all rows."""
-        return [*self.told, *self.outcomes]
+        return [*self.list_rows, *self.outcomes]
 
 
 class Count:
@@ -151,21 +151,21 @@ async def ubi(call: Call, body: UbiIn) -> UbiOut:
         call,
         entries,
         lambda entry: entry.board,
-        lambda some: take_all(call, some, count),
-        lambda address, some: _pass_on(call, address, some, dict(parts), count),
+        lambda some: process_all(call, some, count),
+        lambda address, some: _forward(call, address, some, dict(parts), count),
     )
     return count.out()
 
 
-async def take_all(call: Call, entries: list[_Entry], count: Count) -> None:
+async def process_all(call: Call, entries: list[_Entry], count: Count) -> None:
     """Learn from lists of boards of this worker."""
     for board in {entry.board for entry in entries}:
         if call.visible(board) and not call.worker.cache.knows_board(board):
             await call.worker.look_at_log()  # it may just have been created at another worker
-    await gather_in_turns(lambda entry: _take(call, entry, count), entries)
+    await gather_in_turns(lambda entry: _process(call, entry, count), entries)
 
 
-async def _pass_on(
+async def _forward(
     call: Call, address: str, entries: list[_Entry], parts: dict[str, list[Raw]], count: Count
 ) -> None:
     """Have another worker process rows of its boards; refusals are reported by the rows' names in this request."""
@@ -177,7 +177,7 @@ async def _pass_on(
         there = body.setdefault("events" if part == "row" else part, [])
         there.append(parts[part][int(number) - 1])
         here[f"{'events' if part == 'row' else part} {len(there)}"] = name
-    answer = await pass_on(call, address, "/v1/ubi", body, UbiOut)
+    answer = await forward(call, address, "/v1/ubi", body, UbiOut)
     if isinstance(answer, UbiOut):
         count.add(answer, here)
         return
@@ -198,7 +198,7 @@ def _parts(body: list[Raw] | dict[str, Raw]) -> list[tuple[str, list[Raw]]]:
     return [(part, rows if isinstance(rows, list) else read(rows)) for part, rows in body.items()]
 
 
-def values_told(call: Call) -> ubi_rows.Values:
+def outcome_values(call: Call) -> ubi_rows.Values:
     """The actions that are outcomes, and the attributes with their values."""
     try:
         return ubi_rows.values_told(call.query["outcomes"]) if "outcomes" in call.query else ubi_rows.PURCHASES
@@ -208,7 +208,7 @@ def values_told(call: Call) -> ubi_rows.Values:
 
 async def joined(parts: list[tuple[str, list[Raw]]], call: Call, count: Count) -> list[_Entry]:
     """Join rows into one entry per list, in order, entries with queries first."""
-    joining, turn, done = _Joining(call.query.get("board"), values_told(call), count), time.perf_counter(), 0
+    joining, turn, done = _Joining(call.query.get("board"), outcome_values(call), count), time.perf_counter(), 0
     for part, rows in parts:
         for number, row in enumerate(rows, 1):
             joining.take(f"{part} {number}", row)
@@ -315,12 +315,12 @@ def _time(given: Any) -> float | None:
     return moment / 1000.0 if moment > _MILLISECONDS else moment
 
 
-async def _take(call: Call, entry: _Entry, count: Count) -> None:
+async def _process(call: Call, entry: _Entry, count: Count) -> None:
     """Process a list and its clicks, then their outcomes, each accepted or refused on its own."""
-    if entry.told:
-        await _attempt(call, entry, entry.told, count, _take_list)
+    if entry.list_rows:
+        await _attempt(call, entry, entry.list_rows, count, _take_list)
     for row, outcome in entry.outcomes.items():
-        await _attempt(call, entry, [row], count, functools.partial(_take_outcome, outcome))
+        await _attempt(call, entry, [row], count, functools.partial(_process_outcome, outcome))
 
 
 async def _attempt(
@@ -355,21 +355,21 @@ async def _take_list(call: Call, session: BoardSession, entry: _Entry, count: Co
         await _report(call, session, entry, entry.query, count)
 
 
-async def _take_outcome(said: _Outcome, call: Call, session: BoardSession, entry: _Entry, count: Count) -> None:
+async def _process_outcome(said: _Outcome, call: Call, session: BoardSession, entry: _Entry, count: Count) -> None:
     """Report an outcome of a click; ignored on boards that take no outcomes."""
     if session.board.learner_state.outcomes is None:
         count.ignored[said.action] += 1
         return
-    call.may("feedback", session.name)
+    call.require("feedback", session.name)
     shown = _own_list(call, session, entry.id) or observing.known_impression(session, entry.id)
     if shown is None:
         await call.worker.look_at_log()  # it may just have been reported to another worker
         shown = observing.known_impression(session, entry.id)
     if shown is None:
         raise Refused(404, _NO_LIST.format(entry.id[:80], session.name))
-    told = await rank_and_answer.outcome(call.worker, session, shown, said.item, said.id, said.amount)
-    count.duplicates += told == "duplicate"
-    count.outcomes += told != "duplicate"
+    outcome = await rank_and_answer.outcome(call.worker, session, shown, said.item, said.id, said.amount)
+    count.duplicates += outcome == "duplicate"
+    count.outcomes += outcome != "duplicate"
 
 
 def _own_list(call: Call, session: BoardSession, id_: str) -> ImpressionId | None:
@@ -394,7 +394,7 @@ async def _answer_own(call: Call, session: BoardSession, entry: _Entry, shown: I
     items = rank_and_answer.items_of(session, shown, list(entry.clicks))
     clicked = _clicked(entry, items, count)
     if clicked:
-        outcome = await rank_and_answer.answer(call.worker, session, shown, _said(items, clicked))
+        outcome = await rank_and_answer.answer(call.worker, session, shown, _given(items, clicked))
         count.duplicates += outcome == "duplicate"
         count.clicks += len(clicked) if outcome != "duplicate" else 0
 
@@ -406,7 +406,7 @@ async def _report(call: Call, session: BoardSession, entry: _Entry, query: ubi_r
     check_list(session, items)
     session.board.learner_state.features.check_visit(features)
     clicked = _clicked(entry, whole, count)
-    answer = _said(items, clicked) if clicked else None
+    answer = _given(items, clicked) if clicked else None
     outcome = await _observe(call, session, entry, items, answer, _time(query.time), features, _asked(session, query))
     count.duplicates += outcome == "duplicate"
     if outcome != "duplicate":
@@ -423,7 +423,7 @@ async def _answer(call: Call, session: BoardSession, entry: _Entry, count: Count
         raise Refused(404, _NO_LIST.format(entry.id[:80], session.name))
     clicked = _clicked(entry, items, count)
     if clicked:
-        outcome = await _observe(call, session, entry, items, _said(items, clicked), None)
+        outcome = await _observe(call, session, entry, items, _given(items, clicked), None)
         count.duplicates += outcome == "duplicate"
         count.clicks += len(clicked) if outcome != "duplicate" else 0
 
@@ -454,7 +454,7 @@ def _known(session: BoardSession, query: ubi_rows.Query) -> Values | None:
     return features
 
 
-def _said(items: list[str], clicked: list[str]) -> Given:
+def _given(items: list[str], clicked: list[str]) -> Given:
     """An answer that examined places down to the last click; down to the end if that is below the board's places."""
     places, those = {item: place for place, item in enumerate(items)}, set(clicked)
     last = max(places.get(item, len(items) - 1) for item in clicked)

@@ -89,7 +89,7 @@ async def _observe(worker: Worker, session: BoardSession, report: Report) -> Obs
     async with session.alone(key):
         if session.keys is None:
             await _add_items(worker, session, report, key, time)
-        impressions, lists = session.board.impressions, _lists(worker, session, report)
+        impressions, lists = session.board.impressions, _both_lists(worker, session, report)
         number = impressions.numbers.get(key, impressions.last + 1)
         event = events.Observed(
             key,
@@ -120,7 +120,7 @@ async def _observe(worker: Worker, session: BoardSession, report: Report) -> Obs
     return ObserveOut(outcome=outcome, impression=impression, expires=expires, ours=lists.names)
 
 
-class _Lists(NamedTuple):
+class _BothLists(NamedTuple):
     """A reported list and ours, as logged; `names`: the items of ours."""
 
     ranking: list[int]
@@ -129,20 +129,20 @@ class _Lists(NamedTuple):
     names: list[str]
 
 
-def _lists(worker: Worker, session: BoardSession, report: Report) -> _Lists:
+def _both_lists(worker: Worker, session: BoardSession, report: Report) -> _BothLists:
     state = session.board.learner_state
     if session.keys is None:
-        ours = _ours(worker, session, report)
-        return _Lists([state.slots[item] for item in report.items], ours, None, state.items_at(ours))
+        ours = _our_list(worker, session, report)
+        return _BothLists([state.slots[item] for item in report.items], ours, None, state.items_at(ours))
     if report.found is None:
         return _known_list(session, report)
     listing = query_listing(session, report.found)
     ranking = listing.places_of(report.items)
     places, _ = listing.draw(Visit(1), len(report.items), worker.chance)
-    return _Lists(ranking, listing.codes[places].tolist(), listing.shown(ranking), listing.names_of(places))
+    return _BothLists(ranking, listing.codes[places].tolist(), listing.shown(ranking), listing.names_of(places))
 
 
-def _known_list(session: BoardSession, report: Report) -> _Lists:
+def _known_list(session: BoardSession, report: Report) -> _BothLists:
     """The list reported under the same id before, for a follow-up report that omits the query."""
     impressions, state = session.board.impressions, session.board.learner_state
     number = impressions.numbers.get(session.hash_report(report.id))
@@ -151,7 +151,7 @@ def _known_list(session: BoardSession, report: Report) -> _Lists:
     place = number % impressions.places
     ranking = impressions.ranking[place, : impressions.size[place]].tolist()
     items = state.codes_of(impressions.note[place], len(ranking))
-    return _Lists(ranking, [], ShownItems(int(impressions.note[place, QUERY]), items), [])
+    return _BothLists(ranking, [], ShownItems(int(impressions.note[place, QUERY]), items), [])
 
 
 def known_impression(session: BoardSession, id_: str) -> ImpressionId | None:
@@ -182,7 +182,7 @@ async def _add_items(worker: Worker, session: BoardSession, report: Report, key:
     await worker.write_event(session, events.Added(fresh, by_lists=True))
 
 
-def _ours(worker: Worker, session: BoardSession, report: Report) -> list[int]:
+def _our_list(worker: Worker, session: BoardSession, report: Report) -> list[int]:
     """The list that this board would show now, from the known candidates; empty if it may show nothing."""
     state, size = session.board.learner_state, len(report.items)
     some = None if report.candidates is None else [item for item in report.candidates if item in state.slots]

@@ -145,7 +145,7 @@ def config_and_labels(
     board.labels = Labels(labels.keep())
     for entry in store.entries(after, upto, number):
         if entry.damage or events.reconfigures(entry.body):
-            _take(board, entry)
+            _apply_past(board, entry)
     return board.latest, board.labels
 
 
@@ -199,12 +199,12 @@ def replay(board: Board, entries: Iterable[LogEntry]) -> int:
     """Apply events without replaying when settings change. Returns the number of the last one, or 0."""
     last = 0
     for entry in entries:
-        _take(board, entry)
+        _apply_past(board, entry)
         last = entry.seq
     return last
 
 
-def _take(board: Board, entry: LogEntry) -> None:
+def _apply_past(board: Board, entry: LogEntry) -> None:
     """Apply a past event. Raises Unreadable if it fails, which leaves the board unusable."""
     event = read_event(entry)
     try:

@@ -192,14 +192,14 @@ class ImportedBoard(NamedTuple):
     same_secret: bool  # whether impression ids of the exported board can still be answered
 
 
-def bring_in(store: SqlStore, carried: BoardFile, name: str | None) -> ImportedBoard:
+def bring_in(store: SqlStore, board_file: BoardFile, name: str | None) -> ImportedBoard:
     """Import a board. Under its own name it keeps its secret, if the file has it.
 
     Under another name it is a copy: it gets a secret of its own, so that answers to lists of one do not count for the
     other. A copy of a collection must keep the secret, which identifies queries and items, but signs with another
     one.
     """
-    header, base, entries, collection = carried
+    header, base, entries, collection = board_file
     name = name or header["board"]
     check_name(name)
     if any(called == name for called, _ in store.boards().values()):

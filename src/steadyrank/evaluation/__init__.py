@@ -1,1 +1,1 @@
-"""The paper's evaluation: profiles, studies, the laboratory that runs them, and the report."""
+"""The paper's evaluation: profiles, studies, the lab that runs them, and the report."""

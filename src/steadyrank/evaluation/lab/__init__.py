@@ -1,1 +1,1 @@
-"""Studies become cells, cells become results on disk."""
+"""Expand studies into cells, run them, and store the results on disk."""

@@ -1,4 +1,4 @@
-"""What the laboratory runs: a study is one figure or table as data, a cell one combination inside it."""
+"""What the lab runs: a study describes one figure or table as data, a cell is one combination of its values."""
 
 import dataclasses
 import hashlib
@@ -12,15 +12,15 @@ from typing import Any
 HORIZON = 40_000  # the paper's
 LENGTH = 10  # of lists, the paper's
 QUICK_HORIZON = 10_000
-# Every cell runs with the first seeds, or one where it is only shown; those that a claim stays undecided for get the
-# others, too.
+# Every cell runs with the first seeds, or a single one if it is only shown; cells of undecided claims also run with
+# the others.
 FIRST_SEEDS, ALL_SEEDS, QUICK_SEEDS, SHOWN_SEEDS = 3, 10, 2, 1
-_QUICK_REPETITIONS = 10  # a trial is cut to a tenth
+_QUICK_REPETITIONS = 10  # divisor of a trial's repetitions in a quick plan
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One learner in one world. Every field decides the numbers; nothing else does."""
+    """One learner in one world. The results depend on its fields and on nothing else."""
 
     learner: str
     profile: str
@@ -30,33 +30,33 @@ class Cell:
     adversary: str = "PrefixFlip"
     adversary_settings: Mapping[str, Any] = field(default_factory=dict)
     schedule: str = "front"
-    rate: float = 0.0  # share of the rounds that may be corrupted
+    rate: float = 0.0  # share of rounds that may be corrupted
     users: str = "Cascade"
     users_settings: Mapping[str, Any] = field(default_factory=dict)
-    n_items: int | None = None  # that many of the profile's items, evenly placed in their order (None: all)
+    n_items: int | None = None  # number of the profile's items to use, evenly spaced by attraction (None: all)
     length: int = LENGTH
     horizon: int = HORIZON
     seeds: int = 5
     marks: int = 50
     first_seed: int = 0
-    data: str = ""  # a file of `steadyrank profile build` that stands in for the profile
+    data: str = ""  # a file of `steadyrank profile build` that replaces the profile
     guard: str = "Anyone"
     guard_settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def who(self) -> str:
-        """The learner as figures name it: with the settings given, its guard, and omniscience."""
+        """The learner's name in figures, with the settings given, its guard, and omniscience."""
         guard = [] if self.guard == "Anyone" else [_named(self.guard, self.guard_settings)]
         return _named(self.learner, self.settings, *guard, *(["omniscient"] if self.omniscient else []))
 
     @property
     def foe(self) -> str:
-        """The adversary as figures name it: with the settings given."""
+        """The adversary's name in figures, with the settings given."""
         return _named(self.adversary, self.adversary_settings)
 
     @property
     def crowd(self) -> str:
-        """The users as figures name them: with the settings given."""
+        """The users' name in figures, with the settings given."""
         return _named(self.users, self.users_settings)
 
 
@@ -75,7 +75,7 @@ class Trial:
 
     @property
     def who(self) -> str:
-        """What is tried."""
+        """The kind of experiment."""
         return self.kind
 
 
@@ -84,10 +84,10 @@ Job = Cell | Trial
 
 @dataclass(frozen=True)
 class Plan:
-    """How studies are run: with how many seeds, shortened for a quick look or not, on which files.
+    """How to run studies: number of seeds, whether shortened for a quick look, and on which files.
 
-    `staged`: cells for which a claim stays undecided get more seeds, `ALL_SEEDS` in all. `data`: files that stand in
-    for profiles, by name.
+    `staged`: cells of undecided claims get more seeds, `ALL_SEEDS` in all. `data`: files that replace profiles, by
+    name of the profile.
     """
 
     seeds: int
@@ -97,7 +97,7 @@ class Plan:
 
 
 def identity(job: Job) -> dict[str, Any]:
-    """All that decides a job's numbers, ready for JSON; guard, first seed and data only where they are not usual."""
+    """All that a job's results depend on, for JSON; guard, first seed and data only if they are not the defaults."""
     fields = dict(vars(job))
     if fields.get("guard") == "Anyone":
         del fields["guard"], fields["guard_settings"]
@@ -108,12 +108,12 @@ def identity(job: Job) -> dict[str, Any]:
 
 
 def with_more_seeds(cell: Cell) -> Cell:
-    """The same cell with the seeds that are left once the first have run."""
+    """The same cell with the remaining seeds, after the first ones have run."""
     return dataclasses.replace(cell, first_seed=cell.seeds, seeds=ALL_SEEDS - cell.seeds)
 
 
 def key(job: Job, source: str) -> str:
-    """The name of a job's file: readable, and different for different jobs or sources."""
+    """The name of a job's file: readable, and unique for each job and source."""
     text = json.dumps({**identity(job), "source": source}, sort_keys=True)
     return f"{re.sub('[^A-Za-z0-9]+', '-', job.who).strip('-')}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
@@ -122,23 +122,23 @@ def key(job: Job, source: str) -> str:
 class Study:
     """One figure or table: the product of its axes, shown by an exhibit.
 
-    An axis lists values of the field it is named after, or dictionaries of several fields (then its name is free);
-    `shown` in one says that its cells stand beside others, and decide nothing.
+    An axis lists values of the field it is named after, or dictionaries of several fields (then its name is free).
+    `shown` in a dictionary marks cells that are shown for comparison and decide no claim.
     """
 
     name: str
     title: str
-    paper: str  # the figure, table or lemma it re-makes, or what it adds
-    exhibit: str  # which kind of them shows it, of those in `report.exhibits`
+    paper: str  # the figure, table or lemma it reproduces, or what it adds
+    exhibit: str  # the kind of exhibit, from `report.exhibits`
     question: str
     axes: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     trials: Sequence[Trial] = ()
     blocks: Sequence[Mapping[str, Sequence[Any]]] = ()  # several products instead of one
     place: int = 50  # in the report, lowest first
-    default: bool = True  # whether `reproduce` runs it unasked
+    default: bool = True  # whether `reproduce` runs it by default
 
     def jobs(self, plan: Plan) -> list[Job]:
-        """Its jobs, each once, in a fixed order; a quick plan quarters horizons and cuts trials to a tenth."""
+        """The distinct jobs in a fixed order; a quick plan has a quarter of the horizon and a tenth of the trials."""
         cells: dict[str, Job] = {}
         for axes in self.blocks or [self.axes]:
             for values in itertools.product(*axes.values()) if axes else ():

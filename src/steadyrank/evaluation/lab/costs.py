@@ -1,4 +1,4 @@
-"""What jobs will cost, in words, before they are run."""
+"""Estimate the cost of jobs before they run."""
 
 from collections.abc import Iterable, Mapping
 
@@ -28,9 +28,10 @@ COMPILING = 4.5  # seconds for each learner with each adversary, once
 
 
 def seconds(jobs: Iterable[Job], speeds: Mapping[str, float] | None = None) -> tuple[float, float]:
-    """Seconds of one core that the cells among the jobs take, and for compiling, where nothing is compiled yet.
+    """Seconds of one core to run the cells among the jobs, and to compile if nothing is compiled yet.
 
-    `speeds`: microseconds a round by learner, where they are known better. Trials take seconds and are left out.
+    `speeds`: microseconds per round by learner, to override the built-in estimates. Trials take seconds and are left
+    out.
     """
     speeds = _SLOW | dict(speeds or {})
     cells = [job for job in jobs if isinstance(job, Cell)]
@@ -39,7 +40,7 @@ def seconds(jobs: Iterable[Job], speeds: Mapping[str, float] | None = None) -> t
 
 
 def in_words(jobs: Iterable[Job], speeds: Mapping[str, float] | None = None) -> str:
-    """How many cells there are to run, and for how long."""
+    """The number of cells to run and the estimated time, in a sentence."""
     left = list(jobs)
     running, compiling = seconds(left, speeds)
     return (

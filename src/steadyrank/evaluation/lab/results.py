@@ -1,4 +1,4 @@
-"""Cells on disk: one Parquet file a job, written whole or not at all."""
+"""Finished cells on disk: one Parquet file per job, written atomically."""
 
 import hashlib
 import io
@@ -24,7 +24,7 @@ _META = "steadyrank"
 _EMPTY = b"0" * 64
 _SEAL = re.compile(rb'"digest": "([0-9a-f]{64})"')
 _PACKAGE = pathlib.Path(__file__).parents[2]
-# what cannot change a cell's numbers: everything else is in the digest
+# sources that cannot change the results of a cell; all others are in the digest
 _OUTSIDE = (
     "audit/",
     "cli/",
@@ -47,11 +47,11 @@ _OUTSIDE = (
 
 
 class UnreadableCell(ValueError):
-    """A file that is no cell, or is not as it was written."""
+    """Raised for a file that is not a cell, or is damaged."""
 
 
 def source_digest() -> str:
-    """Twelve digits that change with any source or version that decides a cell's numbers."""
+    """Twelve hexadecimal digits that change with any source or version that the results of a cell depend on."""
     h = hashlib.sha256(surroundings().encode())
     for path in sorted(_PACKAGE.rglob("*.py")):
         name = path.relative_to(_PACKAGE).as_posix()
@@ -61,7 +61,7 @@ def source_digest() -> str:
 
 
 def versions() -> dict[str, str]:
-    """What made a cell."""
+    """The versions of the software that made a cell."""
     return {
         "steadyrank": __version__,
         "python": platform.python_version(),
@@ -72,32 +72,32 @@ def versions() -> dict[str, str]:
 
 
 class CellStore:
-    """A folder of finished cells. A file's name says which job and which source made it, so none is overwritten."""
+    """A folder of finished cells. File names identify job and source, so that no cell is overwritten."""
 
     def __init__(self, folder: pathlib.Path, own: bytes = b"") -> None:
-        """`own`: the text of a file of the user's own, whose classes the cells name."""
+        """`own`: the content of the user's own file, if cells use classes from it."""
         self.folder = folder / "cells"
         self.source = source_digest()
         if own:
             self.source = hashlib.sha256(self.source.encode() + own).hexdigest()[:12]
-        self._loaded: dict[pathlib.Path, pl.DataFrame] = {}  # studies share cells, and a report follows a run
+        self._loaded: dict[pathlib.Path, pl.DataFrame] = {}  # cache: studies share cells, and a report follows a run
 
     def prepare(self) -> None:
-        """Make the folder, and be sure that it can be written to."""
+        """Create the folder if needed, check that it is writable, and delete partial files of killed runs."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if not os.access(self.folder, os.W_OK):
             raise PermissionError(f"{self.folder} is not writable; choose another folder with --out")
-        for part in self.folder.glob("*.part"):  # left by a killed run, or being written by another
+        for part in self.folder.glob("*.part"):  # left by a killed run, or in use by another
             writer = re.fullmatch(r"\..+\.(\d+)\.\d+\.part", part.name)
             if writer and not _alive(int(writer[1])):
                 part.unlink(missing_ok=True)
 
     def path(self, job: Job) -> pathlib.Path:
-        """Where the job's file is, or will be."""
+        """The path of the job's file, finished or not."""
         return self.folder / f"{key(job, self.source)}.parquet"
 
     def has(self, job: Job) -> bool:
-        """Whether the job is finished; a damaged file is an error, not a reason to run it again unasked."""
+        """Whether the job is finished; raises UnreadableCell for a damaged file instead of running the job again."""
         path = self.path(job)
         if not path.exists():
             return False
@@ -105,7 +105,7 @@ class CellStore:
         return True
 
     def save(self, job: Job, columns: Mapping[str, Any]) -> None:
-        """Write a finished job; a reader never sees half a file; after a crash it is there whole or not."""
+        """Write the results of a finished job, atomically."""
         frame, content = pl.DataFrame(columns), io.BytesIO()
         about = {
             "format": FORMAT,
@@ -124,7 +124,7 @@ class CellStore:
         self._loaded[path] = with_fields(job, frame)
 
     def load(self, jobs: Sequence[Job]) -> pl.DataFrame:
-        """The rows of the finished ones among the jobs, with the fields of their cells as columns."""
+        """The rows of the jobs that are finished, with the fields of their cells as columns."""
         frames = []
         for job in jobs:
             path = self.path(job)
@@ -146,7 +146,7 @@ def _alive(process: int) -> bool:
 
 
 def with_fields(job: Job, rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of a job with what tells it from others."""
+    """Add the fields of a job to its rows as columns."""
     if not isinstance(job, Cell):
         return rows
     fields = {
@@ -168,7 +168,7 @@ def with_fields(job: Job, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def read(path: pathlib.Path) -> tuple[dict[str, Any], pl.DataFrame]:
-    """What a file says about itself, and its rows; refused when it is not as it was written, before it is parsed."""
+    """The metadata and the rows of a file; raises UnreadableCell if its digest is wrong, before parsing."""
     content = path.read_bytes()
     seal = _SEAL.search(content)
     if seal is None or _sealed(content[: seal.start(1)] + _EMPTY + content[seal.end(1) :]) != content:
@@ -180,7 +180,7 @@ def read(path: pathlib.Path) -> tuple[dict[str, Any], pl.DataFrame]:
 
 
 def listing(folder: pathlib.Path) -> Iterator[tuple[pathlib.Path, dict[str, Any], pl.DataFrame]]:
-    """All cells below a results folder, whatever source made them, by name."""
+    """Iterate over all cells in a results folder, of any source, by name."""
     if not (folder / "cells").is_dir():
         raise ValueError(f"{folder} holds no results; run `steadyrank reproduce --out {folder}` first")
     for path in sorted((folder / "cells").glob("*.parquet")):
@@ -188,5 +188,5 @@ def listing(folder: pathlib.Path) -> Iterator[tuple[pathlib.Path, dict[str, Any]
 
 
 def _sealed(content: bytes) -> bytes:
-    """The file with the digest of itself in the place kept for it: Parquet does not protect its values."""
+    """The file with its digest filled in at the reserved place: Parquet has no checksums of its own."""
     return content.replace(_EMPTY, hashlib.sha256(content).hexdigest().encode(), 1)

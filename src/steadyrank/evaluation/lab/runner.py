@@ -1,4 +1,4 @@
-"""Runs studies: expand into jobs, skip the finished ones, run the others, store each as it ends."""
+"""Run studies: expand them into jobs, skip the finished ones, run the others, and store each when it ends."""
 
 import contextlib
 import dataclasses
@@ -21,11 +21,11 @@ from .results import CellStore, with_fields
 
 Columns = dict[str, Any]
 _NONE: Mapping[str, type] = {}
-_NOBODY = "PrefixFlip"  # stands in where there is no budget, so that a learner has one loop less to compile
+_NOBODY = "PrefixFlip"  # adversary used without a budget, so that a learner has one loop less to compile
 
 
 def expand(studies: Sequence[Study], plan: Plan) -> list[Job]:
-    """The jobs of all the studies, each once, in an order in which long and short ones mix."""
+    """The distinct jobs of all the studies, in an order that mixes long and short ones."""
     return _mixed([job for study in studies for job in study.jobs(plan)])
 
 
@@ -35,10 +35,10 @@ def _mixed(jobs: Sequence[Job]) -> list[Job]:
 
 
 class _Queue(Iterator[Job]):
-    """Hands out jobs so that one worker at a time compiles, early, while the others have something to run.
+    """Schedules jobs so that one worker at a time compiles, as early as possible, while the others run compiled code.
 
-    Jobs that run the same compiled code are of one kind, which the first of them compiles. Trials come first, which
-    compile little, then the kind with most jobs: others can soon run it.
+    Jobs that run the same compiled code are of one kind, which the first of them compiles. Trials, which compile
+    little, come first, then the kind with most jobs, so that other workers soon have work.
     """
 
     def __init__(self, jobs: Sequence[Job]) -> None:
@@ -49,7 +49,7 @@ class _Queue(Iterator[Job]):
         self._compiling: tuple[Any, ...] | None = None
 
     def __next__(self) -> Job:
-        """The job to run next: while a new kind compiles one of a kind that is compiled, else one of a new kind."""
+        """The next job: of a compiled kind while another compiles, else of a new kind."""
         if not self._left:
             raise StopIteration
         wanted = self._compiling is not None
@@ -60,14 +60,14 @@ class _Queue(Iterator[Job]):
         return job
 
     def ended(self, job: Job) -> None:
-        """A job has ended, so its kind is compiled."""
+        """Record that a job has ended, so that its kind is compiled."""
         self._compiled.add(kind_of(job))
         if self._compiling == kind_of(job):
             self._compiling = None
 
 
 def kind_of(job: Job) -> tuple[Any, ...]:
-    """What tells apart jobs that do not run the same compiled code."""
+    """A key of the compiled code that a job runs."""
     if not isinstance(job, Cell):
         return (job.kind,)
     return job.learner, job.adversary if job.rate else _NOBODY, job.users, job.guard
@@ -83,11 +83,11 @@ def run_jobs(
     finished: Callable[[], None] = lambda: None,
     own: Mapping[str, type] = _NONE,
 ) -> int:
-    """Run what is missing and store it; returns how many jobs were run.
+    """Run the jobs that are not in the store, and store them; returns how many were run.
 
-    `started(total, finished)` is called once, `finished()` after each job. Whatever interrupts it, finished jobs
-    stay, and the numbers of a job do not depend on when, where or beside what it runs. `own`: classes from outside
-    that jobs name, of a store that knows their file.
+    `started(total, finished)` is called once, `finished()` after each job. Finished jobs survive any interruption,
+    and the results of a job do not depend on when, where or with which others it runs. `own`: the user's own classes
+    that jobs use; the store must have been opened with their file.
     """
     workers.check_place(on)
     store.prepare()
@@ -105,7 +105,7 @@ def run_jobs(
 
 
 def run_job(job: Job, pulse: Callable[[], None] = lambda: None, own: Mapping[str, type] = _NONE) -> Columns:
-    """The columns of one job; `pulse` is called once a seed."""
+    """Run one job and return its columns; `pulse` is called once per seed."""
     if isinstance(job, Cell):
         return _rows(run_cell(job, pulse, own))
     return dict(trials.KINDS[job.kind](job.seed, **job.parameters))
@@ -117,7 +117,7 @@ def run_cell(cell: Cell, pulse: Callable[[], None] = lambda: None, own: Mapping[
 
 
 def microseconds(cell: Cell, own: Mapping[str, type] = _NONE) -> float:
-    """Processor time of a round of the cell, the less of two runs; nothing else may run in this process meanwhile."""
+    """Processor time per round of the cell, the smaller of two runs; nothing else may run in this process."""
     run_cell(dataclasses.replace(cell, horizon=1, rate=0.0, seeds=1, marks=1), own=own)  # compiles
     took = []
     for _ in range(2):
@@ -130,7 +130,7 @@ def microseconds(cell: Cell, own: Mapping[str, type] = _NONE) -> float:
 def _simulate(cell: Cell, pulse: Callable[[], None], threads: int | None, own: Mapping[str, type]) -> Run:
     world = profile(cell.data or cell.profile, cell.mapping)
     attraction, features = world.attraction, world.features
-    if cell.n_items is not None:  # evenly placed in order of attraction, so the range stays
+    if cell.n_items is not None:  # evenly spaced by attraction, to keep the range
         places = ((np.arange(cell.n_items) + 0.5) * attraction.size / cell.n_items).astype(np.int64)
         chosen = np.sort(np.argsort(attraction, kind="stable")[places])
         attraction, features = attraction[chosen], None if features is None else features[chosen]
@@ -160,7 +160,7 @@ def _simulate(cell: Cell, pulse: Callable[[], None], threads: int | None, own: M
 
 
 def _rows(run: Run) -> Columns:
-    """One row a seed and mark; what the guard did with visits of each sort, as of the end."""
+    """One row per seed and mark; counts of what the guard did with each kind of visits are those at the end."""
     n_seeds, n_marks = run.regret.shape
     guarded = {
         f"{what}_{sort}": np.repeat(counts[:, place], n_marks)
@@ -181,10 +181,10 @@ def _rows(run: Run) -> Columns:
 def compare(
     learners: Sequence[str | type], world: Cell, rates: Sequence[float], progress: Callable[[], None]
 ) -> pl.DataFrame:
-    """Regret of each learner, a name or a class, at each corruption rate: rows as `CellStore.load` gives them.
+    """Regret of each learner, a name or a class, at each corruption rate: rows in the format of `CellStore.load`.
 
-    `world` is a cell that says all but learner and rate. Nothing is stored: a class from outside may change between
-    two runs. `progress` is called once a seed.
+    `world` is a cell with all fields but learner and rate. Nothing is stored, since the user's own class may change
+    between two runs. `progress` is called once per seed.
     """
     chosen_profile = profile(world.profile, world.mapping)
     own = {learner.__name__: learner for learner in learners if isinstance(learner, type)}

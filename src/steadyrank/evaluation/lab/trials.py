@@ -22,7 +22,7 @@ _RANDOM_BLOCKS: dict[str, dict[str, Any]] = {  # of 420 bits; sizes by T = 40,00
     "mean of medians, random, b = 95": {"preset": "paper-app"},
     "mean of medians, in time, b = 21": {"preset": "paper-exp", "block": 21, "partition": "consecutive"},
 }
-PAPERS_BLOCKS = {  # the readings of the paper's blocks, and what they are called above
+PAPERS_BLOCKS = {  # the readings of the paper's blocks, with their names above
     "blocks of the paragraph commented out": "mean of medians, random, b = 21",
     "blocks of Algorithm 3 as printed": "mean of medians, random, b = 33",
     "blocks of the appendix": "mean of medians, random, b = 95",
@@ -42,7 +42,7 @@ _CASES = {
 
 @kernel
 def feed(book, bits, state):
-    """Bit i of stream k is `bits[k, i]`; where each bit draws a new partition, all but the last are only counted."""
+    """Observe `bits`, [stream, i]; if each bit draws a new partition, all but the last are only counted."""
     counted = bits.shape[1] - 1 if book.reading != A3 else 0
     for k in range(bits.shape[0]):
         for i in range(counted):
@@ -55,7 +55,7 @@ def feed(book, bits, state):
 
 @kernel
 def feed_in_time(book, bits, estimates):
-    """The same for blocks in time; their medians go to `estimates`."""
+    """The same for blocks in time; writes their medians to `estimates`."""
     for k in range(bits.shape[0]):
         for i in range(bits.shape[1]):
             observe_in_time(book, k, bits[k, i])
@@ -128,13 +128,13 @@ def _estimates(streams: Any, seed: int) -> dict[str, Floats]:
 
 
 def changed_medians(seed: int, *, p: float, flipped: float, bits: int, repetitions: int) -> Columns:
-    """Share of blocks of a random partition whose median changes when `flipped` of all bits are inverted.
+    """Share of blocks of a random partition whose median changes if a share `flipped` of all bits is inverted.
 
-    For the block sizes of the paper's three readings at that many bits; `error`: the standard error.
+    For the block sizes of the paper's three readings at this number of bits; `error`: the standard error.
     """
     rng = np.random.default_rng([seed, 4, round(1000 * p)])
     streams = rng.random((repetitions, bits)) < p
-    flips = np.argsort(rng.random((repetitions, bits)), axis=1) < round(flipped * bits)  # their places are random
+    flips = np.argsort(rng.random((repetitions, bits)), axis=1) < round(flipped * bits)  # at random places
     out: Columns = {"block": [], "changed": [], "error": []}
     for block in (21, 33, 95):
         used, shape = bits // block * block, (repetitions, bits // block, block)
@@ -147,10 +147,10 @@ def changed_medians(seed: int, *, p: float, flipped: float, bits: int, repetitio
 
 
 def lemma1(seed: int, *, reading: str, samples: int, alpha: float, repetitions: int) -> Columns:
-    """Chance that some block of a random partition has no honest majority, with a tenth of the samples corrupted.
+    """Probability that a random partition has a block without an honest majority, a tenth of the samples corrupted.
 
     `reading`: alpha log s is the `number` of blocks, or their `size`; the paper's letter b means both. `least` and
-    `most` bound the exact chance: that of one block, and its sum over blocks; `tried` is the observed share.
+    `most` bound the exact probability: that of one block, and its sum over blocks; `tried` is the observed share.
     """
     corrupted = samples // 10
     target = math.ceil(alpha * math.log(samples))
@@ -176,7 +176,7 @@ def lemma1(seed: int, *, reading: str, samples: int, alpha: float, repetitions: 
 
 
 def lemma2(seed: int, *, p: float, flipped: float, bits: int, block: int, delta: float, repetitions: int) -> Columns:
-    """Share of runs in which the mean of medians is within Lemma 2's width of q_b(p), `flipped` of the bits inverted.
+    """Share of runs with the mean of medians within Lemma 2's width of q_b(p), a share `flipped` of bits inverted.
 
     The lemma bounds |estimate - p| by width / q_b'(xi) with xi, by its proof, between p and the estimate: by the mean
     value theorem that is |mean of medians - q_b(p)| <= width, which does not depend on xi. Runs in which a block
@@ -203,7 +203,7 @@ def lemma2(seed: int, *, p: float, flipped: float, bits: int, block: int, delta:
 
 
 def _majorities(streams: Any, flips: Any, block: int) -> Floats:
-    """Shares of blocks with a majority of ones, of the runs in which every block has an honest majority."""
+    """Shares of blocks with a majority of ones, for the runs in which every block has an honest majority."""
     repetitions, bits = streams.shape
     shape = (repetitions, bits // block, block)
     used = bits // block * block
@@ -214,7 +214,7 @@ def _majorities(streams: Any, flips: Any, block: int) -> Floats:
 
 
 def lemma3(seed: int, *, p: float, flipped: float, bits: int, block: int, horizon: int, repetitions: int) -> Columns:
-    """How often the estimate is as near as Lemma 3 says, with A and B as its proof has them (appendix B).
+    """How often the error is within the bound of Lemma 3, with A and B from its proof (appendix B).
 
     A = 2 sqrt(2 b) / q_b'(xi), B = 4 b / (3 q_b'(xi)) + b / q_b'(xi)^2, and xi the point of the mean value theorem:
     q_b'(xi) = |mean of medians - q_b(p)| / |estimate - p| in each run. Runs in which a block loses its honest
@@ -243,7 +243,7 @@ def lemma3(seed: int, *, p: float, flipped: float, bits: int, block: int, horizo
 
 
 def variance(seed: int, *, most: int, repetitions: int) -> Columns:
-    """The largest q_b(p) (1 - q_b(p)) - p (1 - p) over a grid of p, for odd b up to `most`; nothing is drawn."""
+    """The largest q_b(p) (1 - q_b(p)) - p (1 - p) over a grid of p, for odd b up to `most`; deterministic."""
     sizes = [b for b in range(3, most + 1, 2) if b < 30 or b % 10 == 1]
     grid = np.arange(1, repetitions + 1) / (repetitions + 1)
     worst = []

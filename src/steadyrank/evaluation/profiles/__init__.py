@@ -1,4 +1,4 @@
-"""Named vectors of attractions."""
+"""Profiles: named vectors of attractions."""
 
 import pathlib
 import random
@@ -17,7 +17,7 @@ from .ratings import LISTENERS, Ratings
 
 _SYNTHETIC = {"synthetic-low": (-3.0, 0.8), "synthetic-mid": (0.0, 0.5), "synthetic-spread": (-2.0, 1.2)}
 _N_SYNTHETIC = 500
-# how many items of which attraction; docs/rivals.md says what for
+# numbers of items and their attractions, for the settings of docs/rivals.md
 _DRAWN = re.compile(r"drawn-(\d{1,12})")
 _LEVELS = {
     "synthetic-two-levels": ((5, 0.9), (495, 0.1)),
@@ -29,35 +29,35 @@ _OTHERS = sorted(set(MAPPINGS) - {DEFAULT})
 
 @dataclass(frozen=True)
 class Profile:
-    """Attractions with their origin: float64[K] in [0, 1], rounded to 1e-12 so that every machine agrees."""
+    """Attractions with their origin: float64[K] in [0, 1], rounded to 1e-12 so that all machines agree."""
 
     name: str
     attraction: Floats
     origin: str
     mapping: str
-    features: Floats | None = None  # [K, F] what is known of the items, if anything
-    visitors: Floats | None = None  # [V, C] what is known of those who come, by the last C features
+    features: Floats | None = None  # [K, F] of the items, if any
+    visitors: Floats | None = None  # [V, C] of visitors, for the last C features
 
     @property
     def formula(self) -> str:
-        """How attraction follows from what was measured; `r` is an item's Bayesian average rating."""
+        """How attraction is computed; `r` is an item's Bayesian average rating."""
         return formula(self.mapping)
 
     @property
     def title(self) -> str:
-        """Name, mapping and whether it is modelled, as figures and tables show it."""
+        """Name, mapping and whether it is modelled, for figures and tables."""
         marks = [self.mapping] if self.formula == self.mapping else [f"{self.mapping}: {self.formula}"]
         marks += ["modelled"] if self.origin.startswith("modelled") else []
         return f"{self.name} ({', '.join(marks)})"
 
 
 def profiles() -> list[str]:
-    """The names that `profile` knows."""
+    """The names that `profile` accepts."""
     return sorted([_FILMS, *_SYNTHETIC, *_LEVELS, *modelled.RATED, *modelled.SHARED])
 
 
 def mappings(name: str) -> list[str]:
-    """The mappings that the profile of that name has, the default first."""
+    """The mappings of the profile with this name, the default first."""
     if name.endswith(".json"):
         return [DEFAULT, *_OTHERS, *([LISTENERS] if Ratings.load(pathlib.Path(name)).raters else [])]
     if name in modelled.RATED:
@@ -66,13 +66,13 @@ def mappings(name: str) -> list[str]:
 
 
 def profile(name: str, mapping: str | None = None) -> Profile:
-    """The profile of that name, or of the file that `steadyrank profile build` wrote (a path ending in .json).
+    """The profile with this name, or from a file that `steadyrank profile build` wrote (a path ending in .json).
 
-    `mapping` is `moderate` (the default), `centred`, `saturated` or `sparse` where items have ratings, or `centred`
-    shifted by a number (`centred-1`, `centred+0.5`); other profiles have one mapping only. Bundled items stand in a
-    fixed shuffled order. `drawn-N`, with any whole number N, is a world of its own: 200 to 600 items whose logits
-    are normal, size, mean and spread drawn from N. Of these `contextual-films` alone has features; a file may have
-    some.
+    `mapping` is `moderate` (the default), `centred`, `saturated` or `sparse` if items have ratings, or `centred`
+    shifted by a number (`centred-1`, `centred+0.5`); other profiles have a single mapping. Bundled items are in a
+    fixed shuffled order. `drawn-N`, with any whole number N, is a random world: 200 to 600 items with normal logits,
+    whose number, mean and standard deviation are drawn with seed N. Of the bundled profiles only `contextual-films`
+    has features; files may have some. Raises KeyError for unknown names, ValueError for unknown mappings.
     """
     if name.endswith(".json"):
         return _from_file(pathlib.Path(name), mapping)
@@ -107,7 +107,7 @@ def profile(name: str, mapping: str | None = None) -> Profile:
 
 
 def _drawn(number: int) -> tuple[list[float], str]:
-    """Attractions of a drawn world, and its law in words."""
+    """Attractions of a drawn world, and the name of their distribution."""
     rng = random.Random(f"drawn-{number}")
     n_items, mean, sd = 200 + int(401 * rng.random()), -4.0 + 3.0 * rng.random(), 0.6 + rng.random()
     law = statistics.NormalDist(mean, sd)

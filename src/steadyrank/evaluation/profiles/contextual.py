@@ -1,4 +1,4 @@
-"""Films for visitors of whom something is known: a world by formula, fitted to no data."""
+"""A synthetic world of films and visitors with features, defined by a formula and not fitted to data."""
 
 import statistics
 
@@ -17,9 +17,9 @@ MAPPING = "sigmoid(-4.5 + 0.8 qualities + 0.6 own)"
 def films() -> tuple[list[float], Floats]:
     """Attractions [K] for the visitor whose tastes are all 0, and features [K, 16].
 
-    A film has the feature 1; seven qualities, which everybody wants alike; and eight tastes, on which visitors
-    differ. Qualities are standard normal, tastes half of that. The logit of its attraction is -4.5 + 0.8 times the
-    sum of the qualities by sqrt(7) + 0.6 times a standard normal number that no feature tells.
+    A film's features are 1; seven qualities, which all visitors value alike; and eight tastes, on which visitors
+    differ. Qualities are standard normal, tastes half of that. The logit of the attraction is -4.5 + 0.8 times the
+    sum of the qualities / sqrt(7) + 0.6 times a standard normal number that is not among the features.
     """
     rows, attractions = [], []
     for k in range(1, N_FILMS + 1):

@@ -1,4 +1,4 @@
-"""What tells items and visitors apart, from their ratings alone: a few factors of the ratings' matrix."""
+"""Features of items and visitors from their ratings alone: a factorisation of the rating matrix."""
 
 import numpy as np
 
@@ -6,8 +6,8 @@ from ...core.arrays import Floats, Ints
 from ...core.settings import whole
 
 MOST_FACTORS = 63  # with the feature that is 1 for all, the 64 that a model may have
-_CELLS = 10_000_000  # of the matrix of visitors and items that are fitted
-_POOL = 2_000  # visitors that a file keeps
+_CELLS = 10_000_000  # most entries of the matrix of visitors and items that is fitted
+_POOL = 2_000  # most visitors kept in a file
 _SWEEPS = 30
 _PLACES = 6  # decimals in files
 
@@ -15,14 +15,14 @@ _PLACES = 6  # decimals in files
 def item_and_visitor_features(
     visitors: Ints, items: Ints, ratings: Floats, n_items: int, n_factors: int, seed: int
 ) -> tuple[Floats, Floats, float]:
-    """Features [K, 1 + d] of the items, the first of them 1; [V, d] of visitors who did not shape them; their worth.
+    """Return features [K, 1 + d] of the items, the first being 1; [V, d] of held-out visitors; and their R^2.
 
-    One entry of `visitors`, `items` (from 0 to K - 1) and `ratings` each is a rating. A fifth of the visitors, drawn
-    by `seed`, is held out. The ratings of the others, less the mean of their item, are factorised; those held out are
-    folded in, and at most 2,000 of them are kept. x_k v is then by how much a visitor rates an item above its mean.
-    Their worth: the share of the variance about items' means that is foretold in a quarter of the ratings of those
-    held out by the other three; less than 0 where the mean foretells better.
-    Cost: O(V K d^2) in each of 30 sweeps, over so many visitors that V K is at most ten million.
+    Rating i is entry i of `visitors`, `items` (from 0 to K - 1) and `ratings`. A fifth of the visitors, drawn with
+    `seed`, is held out. The ratings of the others, minus the mean of the item, are factorised; held-out visitors are
+    then folded in, and at most 2,000 of them are kept. x_k v predicts by how much a visitor rates an item above its
+    mean. R^2: the share of the variance about item means in a quarter of the held-out ratings that is predicted from
+    the other three quarters; below 0 if the mean predicts better.
+    Cost: O(V K d^2) in each of 30 sweeps; V is limited so that V K is at most ten million.
     """
     people, rows = np.unique(visitors, return_inverse=True)
     chance = np.random.default_rng([seed, 0xFAC7])
@@ -45,13 +45,13 @@ def item_and_visitor_features(
     guess, _ = _regress(visible, above * visible, factors, spreads, np.ones(n_factors), noise)
     hidden = seen > visible
     worth = 1.0 - ((above - guess @ factors.T)[hidden] ** 2).sum() / max((above[hidden] ** 2).sum(), 1e-9)
-    order = np.argsort(-(factors**2).sum(0), kind="stable")  # the factor that moves ratings most comes first
+    order = np.argsort(-(factors**2).sum(0), kind="stable")  # the factor with the largest effect on ratings first
     features = np.concatenate([np.ones((n_items, 1)), factors[:, order]], axis=1)
     return np.round(features, _PLACES), np.round(pool[:, order], _PLACES), float(worth)
 
 
 def _matrix(rows: Ints, items: Ints, ratings: Floats, chosen: Ints, n_items: int) -> tuple[Floats, Floats]:
-    """Of the chosen visitors: whether each rated each item, and their rating (the mean of several), otherwise 0."""
+    """For the chosen visitors, [V, K]: whether each rated each item, and the rating (the mean of several), else 0."""
     place = np.full(int(rows.max()) + 1, -1)
     place[chosen] = np.arange(chosen.size)
     theirs = place[rows] >= 0
@@ -63,16 +63,16 @@ def _matrix(rows: Ints, items: Ints, ratings: Floats, chosen: Ints, n_items: int
 
 
 def _factorise(seen: Floats, rated: Floats, n_factors: int) -> tuple[Floats, Floats, float]:
-    """Factors of centred ratings [V, K]: means [K, d] and covariances [K, d, d] of the items', the variance left.
+    """Factorise centred ratings [V, K]: means [K, d] and covariances [K, d, d] of item factors, residual variance.
 
-    Variational Bayes (Lim and Teh 2007): a visitor is normal with mean 0 and variance 1 in each factor, an item with
-    a variance that is fitted, so that a factor which few ratings support fades away.
+    Variational Bayes (Lim and Teh 2007): visitors are standard normal in each factor, items normal with a fitted
+    variance, so that factors with little support shrink to 0.
     """
     n_ratings = max(seen.sum(), 1.0)
     _, sizes, axes = np.linalg.svd(rated, full_matrices=False)
     factors = axes[:n_factors].T * sizes[:n_factors] * (np.sqrt(len(rated)) * seen.shape[1] / n_ratings)
     spreads, prior = np.zeros((len(factors), n_factors, n_factors)), (factors**2).mean(0) + 1e-6
-    noise = 0.3 * (rated**2).sum() / n_ratings + 1e-6  # begun low: otherwise all factors fade before they are found
+    noise = 0.3 * (rated**2).sum() / n_ratings + 1e-6  # start low: otherwise all factors shrink to 0 before they fit
     for _ in range(_SWEEPS):
         people, doubts = _regress(seen, rated, factors, spreads, np.ones(n_factors), noise)
         factors, spreads = _regress(seen.T, rated.T, people, doubts, prior, noise)
@@ -86,9 +86,9 @@ def _factorise(seen: Floats, rated: Floats, n_factors: int) -> tuple[Floats, Flo
 def _regress(
     seen: Floats, rated: Floats, factors: Floats, spreads: Floats, prior: Floats, noise: float
 ) -> tuple[Floats, Floats]:
-    """Ridge regression of each row of `rated` on the `factors` of the columns, as far as seen: means, covariances.
+    """Ridge regression of each row of `rated` on the `factors` of the columns that were seen: means, covariances.
 
-    `spreads` are the covariances of the factors, `prior` the variances of what is sought.
+    `spreads`: covariances of the factors; `prior`: prior variances of the coefficients.
     """
     n_factors = prior.size
     precision = (seen @ _squares(factors, spreads)).reshape(-1, n_factors, n_factors) / noise + np.diag(1.0 / prior)
@@ -97,5 +97,5 @@ def _regress(
 
 
 def _squares(means: Floats, spreads: Floats) -> Floats:
-    """The mean of x x' for each x with that mean and covariance, as a row of d^2 numbers."""
+    """E[x x'] for each x with this mean and covariance, as a row of d^2 numbers."""
     return (means[:, :, None] * means[:, None, :] + spreads).reshape(len(means), -1)

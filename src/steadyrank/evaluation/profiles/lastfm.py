@@ -1,4 +1,4 @@
-"""Last.fm plays: 360K (Celma 2010) and HetRec 2011 2K, as their owners ship them.
+"""Read Last.fm plays: 360K (Celma 2010) and HetRec 2011 2K, as their owners ship them.
 
 Plays become ratings by the usual percentile rule (Celma and Lamere 2008): within one user's artists, the fifth with
 the most plays is rated 5, the next fifth 4, down to 1. A rating is then ceil(5 share), with share the part of the
@@ -35,11 +35,11 @@ _FILES = ["usersha1-artmbid-artname-plays.tsv", "user_artists.dat"]
 def build(
     folder: pathlib.Path, *, n_items: int | None, at_least: int, seed: int, stream: TextIO, n_factors: int = 0
 ) -> Ratings:
-    """`n_items` random artists (None: all) of those with `at_least` listeners; with `n_factors`, their features.
+    """Draw `n_items` artists (None: all) of those with `at_least` listeners; with `n_factors`, add features.
 
-    Of the 360K the artists that have a MusicBrainz id, which are the 186,642 of its description; the others count in
-    their listeners' percentiles only. Cost: one pass in constant memory, and another one for features; a user's
-    rows must stand together.
+    In 360K only artists with a MusicBrainz id are drawn, the 186,642 of its description; the others only count in
+    their listeners' percentiles. Cost: one pass in constant memory, and another one for features; the rows of a user
+    must be contiguous.
     """
     file = find_file(folder, _FILES, "Last.fm (360K or HetRec 2011 2K)")
     layout = _360K if file.suffix == ".tsv" else _2K
@@ -56,7 +56,7 @@ def build(
 
 
 class _Plays:
-    """Iterates over blocks of whole users with columns user, item and rating; afterwards knows names and users."""
+    """Iterates over blocks of whole users with columns user, item and rating; collects names and users on the way."""
 
     def __init__(self, file: pathlib.Path, layout: Layout, stream: TextIO) -> None:
         self.file, self.layout, self.stream = file, layout, stream
@@ -65,7 +65,7 @@ class _Plays:
 
     @property
     def n_users(self) -> int:
-        """Users whose rows were read."""
+        """The number of users read."""
         return len(self._users)
 
     def __iter__(self) -> Iterator[pl.DataFrame]:
@@ -84,7 +84,9 @@ class _Plays:
             raise ValueError(f"{self.file}: the rows of user {min(again)} do not stand together; sort it by user")
         self._users |= users
         named = [pl.col("name").first()] if "name" in rows.columns else []
-        unnamed = rows.filter(pl.col("item") == "") if named else rows.clear()  # no id: each row an artist of its own
+        unnamed = (
+            rows.filter(pl.col("item") == "") if named else rows.clear()
+        )  # without an id each row counts as another artist
         rows = rows.filter(pl.col("item") != "") if named else rows
         rows = rows.group_by("user", "item", maintain_order=True).agg(*named, pl.col("plays").sum())
         rows = pl.concat([rows, unnamed.select(rows.columns)])
@@ -97,7 +99,7 @@ class _Plays:
 
 
 def _artists(path: pathlib.Path) -> dict[object, str]:
-    """Names by artist, where the file is there; an artist without a name keeps its number."""
+    """Names of artists by number; empty if the file does not exist."""
     if not path.is_file():
         return {}
     with path.open(encoding="utf-8", errors="replace") as file:

@@ -1,4 +1,4 @@
-"""Large text files read in blocks of whole lines, parsed by polars, with the malformed lines counted."""
+"""Read large text files in blocks of whole lines, parsed by polars, and count malformed lines."""
 
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,26 +10,26 @@ import polars as pl
 from ...core.progress import Progress
 
 BLOCK = 16 << 20  # bytes; a block with its parsed columns stays below 200 MB
-FATAL_SHARE = 0.001  # more malformed lines than this and the file is refused
+FATAL_SHARE = 0.001  # largest share of malformed lines that is accepted
 _EXAMPLES = 5
-_HOPELESS = 100  # malformed lines before an estimate of their share may end the reading early
+_HOPELESS = 100  # malformed lines after which an estimate of their share may stop reading early
 _MEGABYTE = 1 << 20
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How lines become rows: `parse` whole lines, one row each, and what is `valid` in a row."""
+    """The format of a file: `parse` converts whole lines to one row each; `valid` is the condition on a row."""
 
     columns: Mapping[str, type[pl.DataType]]
     parse: Callable[[bytes], pl.DataFrame]
     valid: pl.Expr
-    header: bytes | None = None  # the first line, when the file has one
-    final_newline: bool = True  # whether the owner's file ends with one: otherwise a cut number looks whole
+    header: bytes | None = None  # the first line, if the file has a header
+    final_newline: bool = True  # whether the original file ends with a newline, so that a truncated one is noticed
 
 
 @dataclass
 class Malformed:
-    """Lines that were left out: how many of how many, and the first few with their numbers (from 1)."""
+    """Malformed lines, which are left out: their number, the number of all lines, and the first few with numbers."""
 
     file: str
     lines: int = 0
@@ -37,13 +37,13 @@ class Malformed:
     examples: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, number: int, line: bytes) -> None:
-        """Count one; the first few are kept."""
+        """Count a malformed line, and keep it if it is among the first few; `number`: from 1."""
         self.count += 1
         if len(self.examples) < _EXAMPLES:
             self.examples.append((number, _excerpt(line)))
 
     def refuse_above(self, lines: float) -> None:
-        """An error when more than `FATAL_SHARE` of that many lines are malformed."""
+        """Raise ValueError if more than `FATAL_SHARE` of this many lines are malformed."""
         if self.count > FATAL_SHARE * lines:
             raise ValueError(f"{self}; at most {FATAL_SHARE:.1%} may be: is the file whole and of the right kind?")
 
@@ -61,10 +61,10 @@ def delimited(
     header: str | None = None,
     final_newline: bool = True,
 ) -> Layout:
-    """Fields between separators, never quoted."""
+    """Layout of fields between separators, without quoting."""
 
     def parse(block: bytes) -> pl.DataFrame:
-        if len(separator) > 1:  # polars wants a single byte; a tab that was there spoils its line
+        if len(separator) > 1:  # polars needs a single byte; lines with tabs become malformed
             block = block.replace(b"\t", b" \0 ").replace(separator.encode(), b"\t")
         return pl.read_csv(
             block,
@@ -79,7 +79,7 @@ def delimited(
 
 
 def json_lines(columns: Mapping[str, type[pl.DataType]], *, valid: pl.Expr, optional: str = "") -> Layout:
-    """One JSON object a line that has at least these columns; the text of `optional` may be null."""
+    """Layout of one JSON object per line with at least these columns; the text column `optional` may be null."""
 
     def parse(block: bytes) -> pl.DataFrame:
         frame = pl.read_ndjson(block, schema=columns)
@@ -89,10 +89,10 @@ def json_lines(columns: Mapping[str, type[pl.DataType]], *, valid: pl.Expr, opti
 
 
 def read(path: pathlib.Path, layout: Layout, stream: TextIO) -> Iterator[pl.DataFrame]:
-    """The rows of a file in order, a frame a block; a bar on `stream`.
+    """Iterate over the rows of a file in order, one frame per block, with a progress bar on `stream`.
 
-    Malformed lines are left out and reported on `stream` at the end. More than `FATAL_SHARE` of them, a wrong header
-    or a file that ends within a line raise a ValueError. Memory stays at one block.
+    Malformed lines are left out and reported on `stream` at the end. Raises ValueError for more than `FATAL_SHARE` of
+    them, a wrong header or a truncated file. Memory: one block.
     """
     size = path.stat().st_size
     malformed = Malformed(str(path))
@@ -131,7 +131,7 @@ def _whole_lines(file: BinaryIO) -> bytes:
 
 
 def _last_line(path: pathlib.Path, block: bytes, layout: Layout) -> bytes:
-    """The block with the newline that its last line lacks; an error where that line was cut."""
+    """Add the missing newline to the last block; ValueError if its last line is truncated."""
     last = block[block.rfind(b"\n") + 1 :]
     if layout.final_newline or _rows(last + b"\n", 1, layout) is None:
         raise ValueError(f"{path} is truncated: it ends within the line {_excerpt(last)!r}")
@@ -139,7 +139,7 @@ def _last_line(path: pathlib.Path, block: bytes, layout: Layout) -> bytes:
 
 
 def _good_rows(block: bytes, layout: Layout, malformed: Malformed) -> pl.DataFrame:
-    """All good rows of a block. Where polars refuses it, halves are tried until single lines are left."""
+    """All valid rows of a block. If it does not parse, it is bisected down to single lines."""
     first, n_lines = malformed.lines + 1, block.count(b"\n")
     malformed.lines += n_lines
     if (frame := _rows(block, n_lines, layout)) is not None:
@@ -161,7 +161,7 @@ def _halves(lines: Sequence[bytes], first: int, layout: Layout, malformed: Malfo
 
 
 def _rows(block: bytes, n_lines: int, layout: Layout) -> pl.DataFrame | None:
-    """The rows of that many lines, or None where polars refuses one: this alone decides what is malformed."""
+    """The rows of a block with this many lines; None if any line is malformed, which only this function decides."""
     try:
         frame = layout.parse(block)
     except pl.exceptions.PolarsError:

@@ -1,7 +1,7 @@
-"""From ratings to attractions: a Bayesian average, then a named sigmoid.
+"""Map ratings to attractions: a Bayesian average, then a named sigmoid.
 
-The paper names both steps and gives the constants of neither (appendix, "Computing click probabilities"), so each
-choice here is ours and has a name that travels with every curve.
+The paper names both steps but gives no constants (appendix, "Computing click probabilities"), so the choices here are
+ours, and each has a name that is shown with every curve.
 """
 
 import math
@@ -22,12 +22,12 @@ _SHIFTED = re.compile(r"centred([+-]\d+(?:\.\d+)?)")  # centred-1, centred+0.5: 
 
 
 def is_shifted(mapping: str) -> bool:
-    """Whether this is `centred` shifted by a number."""
+    """Whether the mapping is `centred` shifted by a number."""
     return _SHIFTED.fullmatch(mapping) is not None
 
 
 def formula(mapping: str) -> str:
-    """How attraction follows from Bayesian averages `r`; the mapping itself where it is not one of ratings."""
+    """The formula of attraction from Bayesian averages `r`; the name itself if the mapping does not use ratings."""
     shift = _SHIFTED.fullmatch(mapping)
     if shift:
         return f"sigmoid((r - mean) / sd {shift[1][0]} {shift[1][1:]})"
@@ -40,7 +40,7 @@ def sigmoid(x: float) -> float:
 
 
 def bayesian_averages(ratings: Sequence[float], counts: Sequence[float]) -> list[float]:
-    """Each item's mean rating, drawn towards the mean of all by as many ratings as the median item has.
+    """Each item's mean rating, shrunk to the mean of all with the weight of the median number of ratings.
 
     (w m + n r) / (w + n) with m the mean of `ratings` and w the median of `counts`: the form of the IMDb's weighted
     rating, which the paper cites.
@@ -53,8 +53,8 @@ def bayesian_averages(ratings: Sequence[float], counts: Sequence[float]) -> list
 def attractions(averages: Sequence[float], mapping: str) -> list[float]:
     """Click probabilities of Bayesian averages `r` by the `formula` of the mapping.
 
-    mean and sd are those of the r, sd over all of them; where all are equal, `centred` gives 1/2 to each. A mapping
-    of `MAPPINGS`, or `centred` shifted by any number, as in `centred-1`.
+    `mapping`: one of `MAPPINGS`, or `centred` shifted by a number, as in `centred-1`. mean and sd are those of r, sd
+    being that of the population; if all r are equal, `centred` gives 1/2 to each.
     """
     shift = _SHIFTED.fullmatch(mapping)
     if shift is None:

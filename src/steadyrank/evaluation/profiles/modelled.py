@@ -1,7 +1,8 @@
-"""Profiles drawn from small parametric models of the paper's data sets.
+"""Profiles from small parametric models of the paper's data sets.
 
-The tables themselves may not be passed on (LICENSES.md). What is here is a law with a handful of fitted parameters
-per data set, and arms placed evenly in it; `steadyrank profile build` makes the real arms from the original files.
+The tables themselves may not be redistributed (LICENSES.md). This module has a distribution with a handful of fitted
+parameters per data set, and places items at its quantiles; `steadyrank profile build` makes the real items from the
+original files.
 """
 
 import math
@@ -11,11 +12,11 @@ from typing import NamedTuple
 from .mappings import bayesian_averages, sigmoid
 
 _NORMAL = statistics.NormalDist()
-_PLASTIC = 1.324717957244746  # its powers make the evenest two-dimensional additive sequence (Roberts 2018)
+_PLASTIC = 1.324717957244746  # its powers give the most even two-dimensional additive sequence (Roberts 2018)
 
 
 class RatingLaw(NamedTuple):
-    """Numbers of ratings n and mean ratings r of K items.
+    """Distribution of the numbers of ratings n and the mean ratings r of K items.
 
     With z and e standard normal and y = correlation z + sqrt(1 - correlation^2) e:
     n = least + exp(log_count + log_spread z) and
@@ -35,7 +36,7 @@ class RatingLaw(NamedTuple):
 
 
 class ShareLaw(NamedTuple):
-    """Shares of K items: floor + height sigmoid(centre + spread z), z standard normal."""
+    """Distribution of the shares of K items: floor + height sigmoid(centre + spread z), z standard normal."""
 
     n_items: int
     floor: float
@@ -47,7 +48,7 @@ class ShareLaw(NamedTuple):
 RATED = {
     "yelp-pizza": RatingLaw(529, 1.0, 5.0, 0.36, 1.0, 0.17, 4.0, 3.46, 1.42, 0.35),
     "movielens": RatingLaw(500, 0.5, 4.5, 0.93, 0.68, 0.0, 99.0, 6.11, 1.87, 0.18),
-    # numbers of ratings by what is published of 32M (docs/data.md), mean ratings as those of 25M
+    # numbers of ratings from published figures of 32M (docs/data.md), mean ratings from 25M
     "movielens-32m": RatingLaw(500, 0.5, 4.5, 0.94, 0.68, 0.0, 99.0, 5.83, 2.08, 0.18),
     "lastfm": RatingLaw(500, 1.0, 5.0, 0.01, 0.41, 0.01, 9.0, 2.45, 1.48, 0.17),
 }
@@ -63,7 +64,7 @@ ORIGINS = {
 
 
 def rated_averages(law: RatingLaw) -> list[float]:
-    """The Bayesian averages of the items at evenly placed points of the law, float[n_items]."""
+    """Bayesian averages of items at evenly spaced points of the distribution, float[n_items]."""
     ratings, counts = [], []
     for i in range(1, law.n_items + 1):
         z = _NORMAL.inv_cdf((i - 0.5) / law.n_items)
@@ -76,6 +77,6 @@ def rated_averages(law: RatingLaw) -> list[float]:
 
 
 def shares(law: ShareLaw) -> list[float]:
-    """The shares at evenly placed quantiles of the law, float[n_items]."""
+    """Shares at evenly spaced quantiles of the distribution, float[n_items]."""
     points = ((i + 0.5) / law.n_items for i in range(law.n_items))
     return [law.floor + law.height * sigmoid(law.centre + law.spread * _NORMAL.inv_cdf(u)) for u in points]

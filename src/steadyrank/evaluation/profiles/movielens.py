@@ -1,4 +1,4 @@
-"""MovieLens as GroupLens ships it: 32M and 25M (`ratings.csv`, `movies.csv`), 1M (`ratings.dat`, `movies.dat`)."""
+"""Read MovieLens as GroupLens ships it: 32M, 25M (`ratings.csv`, `movies.csv`), 1M (`ratings.dat`, `movies.dat`)."""
 
 import csv
 import pathlib
@@ -19,10 +19,10 @@ _VALID = _STARS & (pl.col("user") >= 0) & (pl.col("item") >= 0)
 def build(
     folder: pathlib.Path, *, n_items: int | None, at_least: int, seed: int, stream: TextIO, n_factors: int = 0
 ) -> Ratings:
-    """`n_items` random movies (None: all) of those with `at_least` ratings; with `n_factors`, their features.
+    """Draw `n_items` movies (None: all) of those with `at_least` ratings; with `n_factors`, add features.
 
-    Cost: one pass over the ratings in constant memory; features take another, and the memory of their
-    movies' ratings.
+    Cost: one pass over the ratings in constant memory; features take another pass, and memory for the ratings of the
+    movies drawn.
     """
     what = "MovieLens (ratings.csv and movies.csv, or ratings.dat and movies.dat of 1M)"
     file = find_file(folder, ["ratings.csv", "ratings.dat"], what)
@@ -41,7 +41,7 @@ def build(
 
 
 def _titles(path: pathlib.Path, stream: TextIO) -> dict[int, str]:
-    """Titles by movie; 1M is in Latin-1 and separates by `::`, the others are quoted CSV in UTF-8."""
+    """Titles by movie number. 1M is in Latin-1 with separators `::`, the others are quoted CSV in UTF-8."""
     old = path.suffix == ".dat"
     malformed, titles = Malformed(str(path)), {}
     with path.open(encoding="latin-1" if old else "utf-8", errors="replace", newline="") as file:

@@ -1,4 +1,4 @@
-"""The paper's three data sets from their original files, wherever in a folder they lie."""
+"""Build profiles of the paper's three data sets from their original files, anywhere in a folder."""
 
 import hashlib
 import pathlib
@@ -8,13 +8,13 @@ from typing import TextIO
 from . import lastfm, movielens, yelp
 from .ratings import Ratings
 
-# what tells the paper's own release, section 5: 529 restaurants, 32,000,204 ratings, 359,347 users
+# marks of the releases that the paper used, section 5: 529 restaurants, 32,000,204 ratings, 359,347 users
 _PAPERS: dict[str, Callable[[Ratings], bool]] = {
     "yelp-pizza": lambda ratings: len(ratings.items) == 529,
     "movielens-32m": lambda ratings: "32,000,204 ratings" in ratings.origin,
     "lastfm": lambda ratings: "359,347 users" in ratings.origin,
 }
-_MARKS = {  # a file that each data set is known by
+_MARKS = {  # files by which each data set is recognised
     "yelp-pizza": ("yelp_academic_dataset_business.json",),
     "movielens-32m": ("ratings.csv", "ratings.dat"),
     "lastfm": ("usersha1-artmbid-artname-plays.tsv", "user_artists.dat"),
@@ -23,15 +23,15 @@ _ITEMS, _AT_LEAST, _SEED = 500, 100, 0  # the paper's draw, section 5; its seed 
 
 
 def is_papers(name: str, ratings: Ratings) -> bool:
-    """Whether the arms of this profile come from the release that the paper used."""
+    """Whether the ratings come from the release that the paper used."""
     return _PAPERS[name](ratings)
 
 
 def build_all(folder: pathlib.Path, out: pathlib.Path, stream: TextIO) -> dict[str, str]:
-    """Write the arms of the paper's data sets to `out` and return the files by profile.
+    """Build profiles of the paper's data sets in `out` and return the files by profile.
 
-    `folder` holds the files as their owners ship them, in any folders below it; all three data sets must be there.
-    A file's name carries a digest of its content, so that results never mix two releases.
+    `folder` holds the files as their owners ship them, in any subfolders; ValueError if one of the three data sets is
+    missing. File names contain a digest of the content, so that results never mix two releases.
     """
     if not folder.is_dir():
         raise ValueError(f"--data must be a folder with the original files; {str(folder)!r} is not a folder")
@@ -52,7 +52,7 @@ def build_all(folder: pathlib.Path, out: pathlib.Path, stream: TextIO) -> dict[s
 
 
 def _home(folder: pathlib.Path, marks: tuple[str, ...]) -> pathlib.Path | None:
-    """The first folder, in order of name, that holds one of the files, the preferred ones first."""
+    """The first folder by name that holds one of the files `marks`, which are in order of preference."""
     for mark in marks:
         for path in sorted(folder.rglob(mark)):
             return path.parent

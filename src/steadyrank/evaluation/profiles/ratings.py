@@ -1,4 +1,4 @@
-"""Items with their ratings, as `steadyrank profile build` keeps them on disk."""
+"""Items with their ratings: the file format of `steadyrank profile build`."""
 
 import dataclasses
 import json
@@ -16,16 +16,16 @@ from ...core.settings import choice
 from .mappings import MAPPINGS, attractions, bayesian_averages, is_shifted
 
 FORMAT = "steadyrank-ratings-1"
-_OPTIONAL = {"features", "visitors"}  # left out of files without them, which are as they always were
-LISTENERS = "listeners"  # the mapping that takes the share of raters as attraction
+_OPTIONAL = {"features", "visitors"}  # fields that files without features lack, as in earlier versions
+LISTENERS = "listeners"  # the mapping whose attraction is the share of raters
 
 
 @dataclass(frozen=True)
 class Ratings:
-    """The arms of one data set: label, number of ratings and Bayesian average of each; `raters` in all.
+    """The items of one data set: label, number of ratings and Bayesian average of each; `raters`: their total number.
 
-    `features`: a row of numbers for each item, and `visitors`: one for each of those who may come, with a number for
-    each of the last features; the features before them are 1 for every visitor. Both or neither.
+    `features`: a row of numbers for each item; `visitors`: a row for each possible visitor, with a number for each of
+    the last features (the features before them count as 1 for every visitor). Both or neither.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Ratings:
     visitors: list[list[float]] | None = None
 
     def attractions(self, mapping: str) -> list[float]:
-        """Click probabilities by a rating mapping, or by `listeners`: the share of all raters who rated the item."""
+        """Click probabilities by a mapping of ratings, or by `listeners`: the share of raters who rated the item."""
         if is_shifted(mapping) or choice("mapping", mapping, [*MAPPINGS, LISTENERS]) < len(MAPPINGS):
             return attractions(self.averages, mapping)
         if self.raters is None:
@@ -46,7 +46,7 @@ class Ratings:
         return [count / self.raters for count in self.counts]
 
     def save(self, path: pathlib.Path) -> None:
-        """Write as JSON; a reader never sees half a file."""
+        """Write as JSON, atomically."""
         try:
             with replacing(path) as file:
                 fields = {name: value for name, value in vars(self).items() if name not in _OPTIONAL or value}
@@ -56,7 +56,7 @@ class Ratings:
 
     @classmethod
     def load(cls, path: pathlib.Path) -> "Ratings":
-        """Read what `save` wrote; anything else is refused with what was expected and found."""
+        """Read a file that `save` wrote; ValueError, with what was expected, for anything else."""
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -100,7 +100,7 @@ class Ratings:
 
 
 def rows_of_numbers(path: pathlib.Path, name: str, rows: Any) -> Floats:
-    """Lists of numbers, all of the same length, as an array; anything else is refused."""
+    """Convert lists of finite numbers, all of the same length, to an array; ValueError for anything else."""
     try:
         numbers = np.array(rows, np.float64)
     except (TypeError, ValueError):
@@ -120,10 +120,10 @@ def draw(
     least: int,
     raters: int | None = None,
 ) -> Ratings:
-    """Of (label, number of ratings, mean rating) keep `n_items` at random (None: all) with `least` ratings, in order.
+    """Draw `n_items` (None: all) of the items (label, number of ratings, mean) with `least` ratings, in order.
 
-    The prior of the Bayesian average is taken over all items with at least `least` ratings, before the draw; an item
-    without ratings is no arm.
+    The prior of the Bayesian average comes from all items with at least `least` ratings, before the draw; items
+    without ratings are left out.
     """
     rated = [place for place, item in enumerate(items) if item[1] >= max(least, 1)]
     kept = drawn([count for _, count, _ in items], n_items, seed, least=least)
@@ -138,7 +138,7 @@ def draw(
 
 
 def drawn(counts: Sequence[int], n_items: int | None, seed: int, *, least: int) -> list[int]:
-    """The places of the items that `draw` keeps, by their numbers of ratings."""
+    """The indices of the items that `draw` keeps, given their numbers of ratings."""
     rated = [place for place, count in enumerate(counts) if count >= max(least, 1)]
     if not rated:
         raise ValueError(f"no item has {least} ratings: ask for at most {max(counts):,}, the most that one has")

@@ -1,4 +1,4 @@
-"""Ratings by item, over blocks: their numbers and means, and those of single items."""
+"""Aggregate blocks of ratings: numbers and means by item, and features of items and visitors."""
 
 import dataclasses
 import pathlib
@@ -13,9 +13,9 @@ _COMPACT_ROWS = 1_000_000
 
 
 def mean_ratings(blocks: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Of frames with columns item and rating: item, count and mean, sorted by item.
+    """Aggregate frames with columns item and rating to item, count and mean, sorted by item.
 
-    Partial sums are merged now and then, so memory grows with the number of items, not of ratings. Sums of whole and
+    Partial sums are merged regularly, so memory grows with the number of items, not of ratings. Sums of whole and
     half stars are exact, so the order of the blocks does not matter.
     """
     sums: list[pl.DataFrame] = []
@@ -34,7 +34,7 @@ def _merge(sums: Sequence[pl.DataFrame]) -> pl.DataFrame:
 def factorised(
     ratings: Ratings, blocks: Iterable[pl.DataFrame], kept: Sequence[object], n_factors: int, seed: int
 ) -> Ratings:
-    """The same with features of the items `kept`, and visitors, of frames with columns user, item and rating.
+    """Add features of the items `kept`, and of visitors, computed from frames with columns user, item and rating.
 
     Memory grows with the number of these items' ratings.
     """
@@ -52,7 +52,7 @@ def factorised(
 
 
 def find_file(folder: pathlib.Path, names: Sequence[str], what: str) -> pathlib.Path:
-    """The first of the names that the folder holds; otherwise an error with what was expected and what is there."""
+    """The first of the files that the folder holds; ValueError, with what was expected and found, if none."""
     if not folder.is_dir():
         raise ValueError(f"--from must be the folder of {what}; {str(folder)!r} is not a folder")
     for name in names:

@@ -1,4 +1,4 @@
-"""The Yelp Open Dataset as Yelp ships it: one JSON object a line."""
+"""Read the Yelp Open Dataset as Yelp ships it: one JSON object per line."""
 
 import pathlib
 from collections.abc import Iterator
@@ -37,10 +37,10 @@ def build(
     stream: TextIO,
     n_factors: int = 0,
 ) -> Ratings:
-    """The businesses of a city (spelt as in the file) that list the category; open ones unless `closed`.
+    """Draw businesses of a city (spelt as in the file) that list the category; only open ones unless `closed`.
 
-    Yelp rounds a business's stars to halves; `reviews` takes means and numbers from the review file instead, and
-    `n_factors` features, which need it.
+    Yelp rounds a business's stars to halves; `reviews` takes exact means and counts from the review file, which
+    features (`n_factors`) need, too.
     """
     if n_factors and not reviews:
         raise ValueError("features come from who gave which stars, which only the reviews tell: add --reviews")
@@ -75,7 +75,7 @@ def build(
 def _reviews(
     file: pathlib.Path, businesses: pl.DataFrame, columns: dict[str, type[pl.DataType]], stream: TextIO
 ) -> Iterator[pl.DataFrame]:
-    """Blocks with columns item and rating, and user where that is read: the reviews of these businesses."""
+    """Blocks of reviews of these businesses, with columns item and rating, and user if that is read."""
     ids = businesses["business_id"].implode()
     layout = json_lines(columns, valid=_STARS)
     names = {"user_id": "user", "business_id": "item", "stars": "rating"}

@@ -1,1 +1,1 @@
-"""Results become figures and tables; nothing here simulates."""
+"""Turn results into figures, tables, a scorecard and a page; nothing here simulates."""

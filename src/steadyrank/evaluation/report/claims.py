@@ -1,4 +1,4 @@
-"""The scorecard: every sentence of the paper that claims something measurable, and what comes of it here."""
+"""The scorecard: every sentence of the paper that claims something measurable, with its verdict here."""
 
 from collections.abc import Mapping
 
@@ -34,7 +34,7 @@ _UNTESTED = [
         "the draw of the 500 and the seeds are not given; --data runs on the original files",
     ),
 ]
-# what the authors could give that would change a verdict; at the top of the page
+# information from the authors that would change a verdict; at the top of the page
 ASKED = (
     "What would change a verdict: the sigmoid that turns ratings into click probabilities (each claim is judged "
     "under four); the widths A and B of the radius (here those of CascadeUCB-V); the size of the estimator's blocks "
@@ -45,5 +45,5 @@ ASKED = (
 
 
 def scorecard(rows: Mapping[str, pl.DataFrame], quick: bool, sources: Mapping[str, Source]) -> list[Claim]:
-    """All claims, judged on the rows of the studies by name."""
+    """All claims, judged on `rows`, the results of the studies by name."""
     return [*regret_claims(dict(rows), sources), *theory_claims(rows, quick, sources), *_UNTESTED]

@@ -1,4 +1,4 @@
-"""How each kind of study is shown: figures as SVG, tables as frames, captions that say what made them."""
+"""Exhibits for each kind of study: figures as SVG, tables as frames, captions with the command that made them."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -46,7 +46,7 @@ class Exhibit:
 
 
 def show(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
-    """All exhibits of a study from what is finished of it; none while nothing is."""
+    """All exhibits of a study from its finished cells; none if no cell is finished."""
     return _SHOWN_AS[study.exhibit](study, rows, quick) if not rows.is_empty() else []
 
 
@@ -55,7 +55,7 @@ def _command(study: Study, quick: bool, seeds: int = 0) -> str:
 
 
 def _caption(study: Study, rows: pl.DataFrame, quick: bool, what: str, varied: str = "") -> str:
-    """Profile, mapping, attack, reading, seeds and the command that makes it; what is `varied` is not said."""
+    """Caption with profile, mapping, attack, reading, seeds and command; leaves out the quantity that is `varied`."""
     first = rows.row(0, named=True)
     world = world_of(rows)
     attacks = rows.filter(pl.col("rate") > 0).select("adversary", "schedule").unique().rows()
@@ -84,7 +84,7 @@ def _rates(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
 
 
 def _frontier(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
-    """Regret by the clicks that may be hidden: a figure and a table a world."""
+    """Regret by the number of clicks that may be hidden: a figure and a table for each world."""
     out = []
     hidden = (pl.col("rate") * pl.col("horizon")).round().cast(pl.Int64).alias("hidden")
     for (name, mapping), part in (
@@ -141,7 +141,7 @@ def _shares(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
 
 
 def _search(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
-    """One line a reading: M2UCB-V's regret over that of its best rival, and which claims the reading moves."""
+    """One line per reading: M2UCB-V's regret by that of its best rival, and the claims whose verdict changes."""
     final_runs, lines = Finals(rows), []
     judged: dict[str, dict[str, bool | None]] = {}
     for reading in readings.READINGS:
@@ -179,7 +179,7 @@ def _moved(judged: Mapping[str, Mapping[str, bool | None]], held: Mapping[str, M
 
 
 def growth_rows(rows: pl.DataFrame, axis: str, quick: bool) -> pl.DataFrame:
-    """The final rows of the growth study in which only that axis differs from its usual value."""
+    """The final rows of the growth study in which only this axis differs from its usual value."""
     column = _GROWTH[axis][0]
     last = finals(rows).with_columns(corrupted=(pl.col("rate") * pl.col("horizon")).round())
     usual = {"n_items": 0, "length": 10, "corrupted": 0, "horizon": cells.QUICK_HORIZON if quick else cells.HORIZON}
@@ -191,7 +191,7 @@ def growth_rows(rows: pl.DataFrame, axis: str, quick: bool) -> pl.DataFrame:
 
 
 def exponent(part: pl.DataFrame, column: str) -> float:
-    """The power by which regret grows: slope of the logarithms; in C, of what an attack adds; nan if unknown."""
+    """The exponent of regret's growth: slope in logarithms; for C, of the regret an attack adds; NaN if unknown."""
     x, mean, _, _ = figures.summary(part, column)
     if column == "corrupted":
         if x.size == 0 or x[0] != 0:
@@ -350,7 +350,7 @@ def _standings(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
 
 
 def _recovery(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
-    """What is left of attacks that ended long ago."""
+    """The lasting effect of attacks that ended long ago."""
     quarters = last_quarters(rows, recovery.PRICE_OF)
     if not quarters:
         return []

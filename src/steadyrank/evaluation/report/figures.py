@@ -1,4 +1,4 @@
-"""Frames of results as figures: small panels, each readable on a phone."""
+"""Draw frames of results as small panels, each readable on a phone."""
 
 import io
 import math
@@ -36,7 +36,7 @@ _STYLE: dict[Any, Any] = {
 }
 _WIDTH = 5.2  # inches: 500 pixels in a browser
 _HEIGHT = 3.3
-_LEAST = 0.1  # clicks: where a logarithmic axis ends
+_LEAST = 0.1  # clicks: lower end of a logarithmic axis
 
 
 def panel(name: str, draw: Callable[[Axes], None], *, height: float = _HEIGHT, width: float = _WIDTH) -> str:
@@ -47,7 +47,7 @@ def panel(name: str, draw: Callable[[Axes], None], *, height: float = _HEIGHT, w
 def panels(
     name: str, draw: Callable[[Sequence[Axes]], None], *, rows: int, height: float, width: float = _WIDTH
 ) -> str:
-    """Panels one below the other that share their horizontal axis, as one SVG text."""
+    """Stacked panels that share their horizontal axis, as one SVG text."""
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
         figure = Figure(figsize=(width, height), layout="constrained")
         draw(np.atleast_1d(figure.subplots(rows, 1, sharex=True)).tolist())
@@ -58,16 +58,16 @@ def panels(
 
 
 def name_ends(axes: Axes, ends: Mapping[str, tuple[float, str]], height: float) -> None:
-    """Write each line's name beside its end (a value and a colour), moved apart where they would overlap.
+    """Label each line at its end (a value and a colour), moving labels apart where they would overlap.
 
-    Call it when the limits are final; `height` is that of the panel in inches.
+    Call it when the axis limits are final; `height` is that of the panel in inches.
     """
     gap = 0.145 / height
     to_axes = axes.transData + axes.transAxes.inverted()
     x = axes.get_xlim()[1]
     wanted = sorted((float(to_axes.transform((x, value))[1]), who) for who, (value, _) in ends.items())
     places = [min(max(y, 0.0), 1.0) for y, _ in wanted]
-    for _ in range(200):  # neighbours push each other apart until all have room
+    for _ in range(200):  # move neighbours apart until all have room
         moved = False
         for i in range(len(places) - 1):
             lack = gap - (places[i + 1] - places[i])
@@ -84,13 +84,13 @@ def name_ends(axes: Axes, ends: Mapping[str, tuple[float, str]], height: float) 
 
 
 def variants(names: Sequence[str]) -> list[str]:
-    """Those of the names that are one learner with several settings."""
+    """The names that belong to a learner with several settings."""
     plain = [name.partition(" (")[0] for name in names]
     return [n for n, p in zip(names, plain, strict=True) if plain.count(p) > 1 and not n.endswith("(omniscient)")]
 
 
 def summary(rows: pl.DataFrame, by: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Values of `by`, and the mean, the lowest and the highest regret of the seeds at each."""
+    """Values of `by`, and at each the mean, lowest and highest regret over seeds."""
     regret = pl.col("regret")
     table = rows.group_by(by).agg(mean=regret.mean(), low=regret.min(), high=regret.max()).sort(by)
     return table[by].to_numpy(), table["mean"].to_numpy(), table["low"].to_numpy(), table["high"].to_numpy()
@@ -99,7 +99,7 @@ def summary(rows: pl.DataFrame, by: str) -> tuple[np.ndarray, np.ndarray, np.nda
 def _lines(
     axes: Axes, rows: pl.DataFrame, by: str, *, scale: float = 1.0, markers: bool = True
 ) -> dict[str, tuple[float, str]]:
-    """One line a learner; returns where each ends, with its colour."""
+    """Draw one line per learner; returns the last value and the colour of each."""
     names, ends = rows["who"].unique(maintain_order=True).to_list(), {}
     for who in names:
         x, mean, low, high = summary(rows.filter(pl.col("who") == who), by)
@@ -115,7 +115,7 @@ def _lines(
 
 
 def log_axis(axes: Axes, values: Sequence[float], least: float = _LEAST) -> None:
-    """Logarithmic, with ticks that are numbers; by default a regret below a tenth of a click is drawn there."""
+    """Make the vertical axis logarithmic, with plain numbers as tick labels; it ends near `least` clicks."""
     low, high = 0.75 * max(min(values, default=1.0), least), 1.35 * max([*values, 10.0 * least])
     axes.set_yscale("log")
     axes.set_ylim(low, high)
@@ -150,7 +150,7 @@ def rates(name: str, rows: pl.DataFrame, title: str) -> str:
 
 
 def curves(name: str, rows: pl.DataFrame, title: str) -> str:
-    """Regret over the rounds; the corrupted ones shaded."""
+    """Regret over the rounds, with the corrupted ones shaded."""
 
     def draw(axes: Axes) -> None:
         ends = _lines(axes, rows, "mark", markers=False)
@@ -168,9 +168,9 @@ def curves(name: str, rows: pl.DataFrame, title: str) -> str:
 
 
 def shares(name: str, table: pl.DataFrame, title: str) -> str:
-    """When M2UCB-V is ahead: ratios to its best rival, and below what lists are worth, against `above`.
+    """Ratios of M2UCB-V's regret to its best rival's, and below them the value of lists, against `above`.
 
-    `above`: percent of the items that attract more than half of the users. Columns `ratio` and `worth` by `who`, the
+    `above`: percentage of items that attract more than half of the users. Columns `ratio` and `worth` by `who`, the
     latter in percent of the best list's value.
     """
 
@@ -206,7 +206,7 @@ def shares(name: str, table: pl.DataFrame, title: str) -> str:
 
 
 def growth(name: str, rows: pl.DataFrame, by: str, label: str) -> str:
-    """Final regret against one quantity, logarithmic where that is never 0."""
+    """Final regret against one quantity, on a logarithmic axis if that is never 0."""
 
     def draw(axes: Axes) -> None:
         ends = _lines(axes, rows, by)
@@ -223,7 +223,7 @@ def growth(name: str, rows: pl.DataFrame, by: str, label: str) -> str:
 
 
 def frontier(name: str, rows: pl.DataFrame, title: str) -> str:
-    """Final regret against the clicks that the attacker may hide, `hidden`; linear up to the fewest of them."""
+    """Final regret against the clicks that the attacker may hide, `hidden`; linear up to the least above 0."""
 
     def draw(axes: Axes) -> None:
         ends = _lines(axes, rows, "hidden")
@@ -240,7 +240,7 @@ def frontier(name: str, rows: pl.DataFrame, title: str) -> str:
 
 
 def errors(name: str, rows: pl.DataFrame, title: str) -> str:
-    """Bias of each estimate in each case, with its root mean square error as a bar."""
+    """Bias of each estimate in each case, with its root mean square error as an error bar."""
     cases = rows["case"].unique(maintain_order=True).to_list()
     colours = ["#0072B2", "#E69F00", "#D55E00", "#882255", "#6A3D9A", "#CC79A7", "#9A7B2F", "#009E73", "#117733"]
     colours += ["#56B4E9"]
@@ -271,7 +271,7 @@ def errors(name: str, rows: pl.DataFrame, title: str) -> str:
 
 
 def matrix(name: str, ratios: pl.DataFrame, title: str) -> str:
-    """Ratios as a heat map: a row a scenario, a column a learner; blank where a learner did not run."""
+    """Ratios as a heat map: scenarios as rows, learners as columns; blank if a learner did not run."""
     learners = [column for column in ratios.columns if column != "scenario"]
     values = ratios.select(learners).cast(pl.Float64).to_numpy()
 

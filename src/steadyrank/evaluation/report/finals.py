@@ -12,7 +12,7 @@ from .paired import CellKey, Runs
 from .tables import finals
 
 PAPER = [who["learner"] for who in lineup.PAPER]
-BLOCKS = {  # what M2UCB-V is called in results, by reading of its blocks
+BLOCKS = {  # M2UCB-V's name in results, by reading of its blocks
     reading: "M2UCBV" if not settings else f"M2UCBV (preset={settings['preset']})"
     for reading, settings in lineup.BLOCKS.items()
 }
@@ -21,12 +21,12 @@ _KEYS = ["who", "profile", "mapping", "rate", "adversary", "users", "n_items", "
 
 
 def best_value(attraction: Floats, length: int) -> float:
-    """The chance that a cascade user clicks in the best list of that length."""
+    """The probability that a cascade user clicks in the best list of this length."""
     return 1.0 - float(np.prod(1.0 - np.sort(attraction)[-length:]))
 
 
 class Finals:
-    """Final regret by seed, of each cell."""
+    """Final regret of each cell by seed."""
 
     def __init__(self, *frames: pl.DataFrame) -> None:
         self._runs: dict[CellKey, dict[int, float]] = {}
@@ -49,22 +49,22 @@ class Finals:
         length: int = 10,
         horizon: int = 0,
     ) -> CellKey:
-        """The key of a cell, by default of the rounds that these runs have."""
+        """The key of a cell; the horizon is that of these runs by default."""
         return CellKey(who, name, mapping, round(rate, 4), adversary, users, n_items, length, horizon or self.horizon)
 
     def runs(self, key: CellKey) -> Runs:
-        """The regret of each finished seed; empty while none is."""
+        """The regret of each finished seed; empty if there is none."""
         return self._runs.get(key, {})
 
     def get(self, who: str, name: str, mapping: str, rate: float) -> float | None:
-        """The mean over the seeds in the paper's setting, or None while it is not finished."""
+        """The mean over seeds in the paper's setting, or None if no seed is finished."""
         runs = self.runs(self.key(who, name, mapping, rate))
         return sum(runs.values()) / len(runs) if runs else None
 
 
 @dataclass(frozen=True)
 class Lens:
-    """The five learners under one mapping and one reading; `names` is what each of them is called there."""
+    """The five learners under one mapping and one reading; `names`: their names in results there."""
 
     final_runs: Finals
     mapping: str
@@ -72,7 +72,7 @@ class Lens:
     reading: str = ""
     adversary: str = "PrefixFlip"
     users: str = "Cascade"
-    rates: Sequence[float] | None = None  # on Yelp alone; None: all rates on all data sets
+    rates: Sequence[float] | None = None  # rates available, on Yelp alone; None: all rates on all data sets
 
     def key(self, who: str, setting: Setting) -> CellKey:
         """The cell of a learner in one setting."""
@@ -80,25 +80,25 @@ class Lens:
         return self.final_runs.key(self.names[who], name, self.mapping, rate, self.adversary, self.users)
 
     def at(self, setting: Setting, whom: Sequence[str] = ()) -> dict[str, Runs] | None:
-        """Their runs in one setting (of `whom` alone, if given), or None while one is missing."""
+        """The learners' runs in one setting (only of `whom`, if given), or None if any is missing."""
         runs = {who: self.final_runs.runs(self.key(who, setting)) for who in whom or self.names}
         return runs if all(runs.values()) else None
 
     def has(self, setting: Setting) -> bool:
-        """Whether the study behind it runs this setting."""
+        """Whether the study behind this reading includes the setting."""
         name, rate = setting
         return self.rates is None or (name == "yelp-pizza" and rate in self.rates)
 
 
 def mean(runs: Runs) -> float:
-    """The mean over the seeds."""
+    """The mean over seeds."""
     return sum(runs.values()) / len(runs)
 
 
 def lenses(final_runs: Finals, *, rivals_only: bool = False) -> Iterator[Lens]:
-    """The readings a claim is judged under: those of the study `corruption`, then what is finished of `readings`.
+    """The readings under which claims are judged: those of the study `corruption`, then finished ones of `readings`.
 
-    `rivals_only` leaves out those in which nothing but M2UCB-V is read otherwise.
+    `rivals_only` leaves out readings that change nothing but M2UCB-V.
     """
     plain = {who: who for who in PAPER}
     for mapping in lineup.JUDGED:

@@ -1,4 +1,4 @@
-"""The paper's claims about the order of its five learners: who has the least regret, the most, or less than another.
+"""The paper's claims about the order of its five learners: which has least regret, most, or less than another.
 
 None of the thresholds below was chosen by looking at whether a claim holds.
 """
@@ -27,7 +27,7 @@ ROBUST = ("M2UCBV", "CascadeRAC", "CascadeCBARBAR")
 
 @dataclass(frozen=True)
 class Judge:
-    """Judges tests in settings: the runs, and which data set each profile stands for."""
+    """Applies tests to settings, given the runs and the data set behind each profile."""
 
     final_runs: Finals
     sources: Mapping[str, Source]
@@ -40,9 +40,9 @@ class Judge:
         need: Callable[[int], int] | None = None,
         whom: Sequence[str] = (),
     ) -> Iterator[Outcome]:
-        """One outcome on the paper's data, one on other data, as far as there are settings of either.
+        """One outcome on the paper's data and one on other data, if there are settings for them.
 
-        The test must pass in all the settings, or in `need` of so many.
+        The test must pass in all n settings, or in `need(n)` of them.
         """
         for names, elsewhere in zip(split(_profiles(settings), self.sources), (False, True), strict=True):
             here = [setting for setting in settings if setting[0] in names and lens.has(setting)]
@@ -109,7 +109,7 @@ def _settings(names: Sequence[str], rates: Sequence[float]) -> list[Setting]:
 
 
 def no_rac(final_runs: Finals) -> str:
-    """Why claims about CascadeRAC alone cannot be tested: how close the one that runs is to lists drawn at random."""
+    """Why claims about CascadeRAC alone cannot be tested: our reconstruction is hardly better than random lists."""
     near, total = 0, 0
     for name, mapping, rate in itertools.product(lineup.DATA_SETS, lineup.JUDGED, lineup.RATES):
         mine, chance = (final_runs.get(who, name, mapping, rate) for who in ("CascadeRAC", "Random"))
@@ -123,7 +123,7 @@ def no_rac(final_runs: Finals) -> str:
 
 
 def ordered_claims(judge: Judge) -> Iterator[Claim]:
-    """Claims that comparisons of the five decide."""
+    """Claims that are decided by comparisons among the five learners."""
     sets, ours = lineup.DATA_SETS, place_of("M2UCBV", 1)
     under = "its final regret is lower than that of each of the other four"
 
@@ -266,7 +266,7 @@ def ordered_claims(judge: Judge) -> Iterator[Claim]:
 
 
 def _rac_claims(claim: Callable[..., Claim], because: str) -> Iterator[Claim]:
-    """Claims about CascadeRAC itself: shown, and not judged while what runs is no more than random lists."""
+    """Claims about CascadeRAC itself: shown but not judged, since the reconstruction does no better than Random."""
     sets, pair = lineup.DATA_SETS, ("M2UCBV", "CascadeRAC")
     last = _settings(["lastfm"], RATES[3:])
     yield claim(

@@ -1,4 +1,4 @@
-"""One self-contained HTML page: the result in a few sentences, the scorecard, then every study."""
+"""The report as one self-contained HTML page: the result in a few sentences, the scorecard, then every study."""
 
 import itertools
 from collections import Counter
@@ -21,7 +21,7 @@ _MANY = 0.25  # "many items": at least this share of them attracts more than hal
 
 
 def answer(rows: Mapping[str, pl.DataFrame], claims: Sequence[Claim]) -> list[str]:
-    """How many claims hold, where M2UCB-V is ahead and what that is worth, and what was not given."""
+    """The result in sentences: how many claims hold, where M2UCB-V is ahead and by how much, what the paper omits."""
     kinds = Counter(claim.kind for claim in claims)
     sentences = [
         f"Of {len(claims)} claims {kinds['holds']} hold under every reading tried, {kinds['partly']} under some, "
@@ -47,7 +47,7 @@ def answer(rows: Mapping[str, pl.DataFrame], claims: Sequence[Claim]) -> list[st
 
 
 def _beyond(rows: pl.DataFrame | None) -> list[str]:
-    """How the learner of this project bears attacks, if that was measured."""
+    """A sentence on SteadyRank under attack, if that was measured."""
     if rows is None or rows.is_empty():
         return []
     ratios = steadiness.ratios(rows)
@@ -63,10 +63,10 @@ def _beyond(rows: pl.DataFrame | None) -> list[str]:
 
 
 def _places(rows: pl.DataFrame) -> list[dict[str, float]]:
-    """Where M2UCB-V has the least mean regret, of the settings under attack in which many items attract, and few.
+    """How often M2UCB-V has the least mean regret under attack, in settings with many and with few attractive items.
 
-    By the best of its three readings: in how many it is `first`, of how many `settings`, and what share of the best
-    list's value random lists are `worth` there.
+    For the best of its three readings: in how many it is `first`, out of how many `settings`, and what random lists
+    are `worth` there, as a share of the best list's value.
     """
     final_runs = Finals(rows)
     settings: dict[bool, list[tuple[bool, float]]] = {True: [], False: []}
@@ -97,7 +97,7 @@ _SIGNS = {
     "open": ("open", "·"),
     "cannot": ("open", "?"),
 }
-_SHOWN = 4  # figures of a study that are not folded
+_SHOWN = 4  # figures of a study that are not collapsed
 _CSS = """
 :root { color-scheme: light dark; --back: #fdfdfc; --ink: #1c1c1a; --soft: #5d5d58; --line: #d9d9d4; --card: #f4f4f1;
   --yes: #00694d; --no: #a63c00; --part: #7a5600; }
@@ -139,7 +139,7 @@ def page(
 ) -> str:
     """The whole page as text.
 
-    `answer`: the result in a few sentences; `made` says from which sources and versions, `state` how complete it is.
+    `answer`: the result in a few sentences; `made`: sources and versions; `state`: how complete the results are.
     """
     first, *others = studies
     links = "".join(f'<a href="#{study.name}">{escape(study.title)}</a>' for study in others)
@@ -198,7 +198,7 @@ def _figures(claim: Claim) -> str:
 
 
 def _said(outcome: Outcome) -> str:
-    """One outcome in a paragraph: reading, verdict, data, seeds, the deciding interval, figures."""
+    """One outcome as a paragraph: reading, verdict, data, seeds, the deciding interval, figures."""
     seeds = outcome.seeds if not outcome.seeds or outcome.seeds[-1].isalpha() else f"{outcome.seeds} seeds"
     about = "; ".join(part for part in (outcome.data, seeds, outcome.interval) if part)
     return f"{outcome.under}: {outcome.verdict}{f' ({about})' if about else ''}. {outcome.figures}"

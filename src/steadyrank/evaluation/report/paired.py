@@ -1,8 +1,8 @@
-"""Learners compared run by run: a paired difference over the seeds, its interval, and what that decides.
+"""Compare learners by paired differences over seeds, with intervals, and decide tests by them.
 
 Two learners with the same seed meet the same users, so their difference varies less than either. A comparison may
-be looked at twice, after the first seeds and after all of them; so each interval is at 97.5 %, and the chance that
-one of its two looks errs is at most 5 % (Bonferroni). Comparisons are not corrected for their number.
+be evaluated twice, after the first seeds and after all of them; each interval has a level of 97.5 %, so that the
+probability of an error in either is at most 5 % (Bonferroni). There is no correction for the number of comparisons.
 """
 
 import math
@@ -14,14 +14,14 @@ import numpy as np
 from ...comparison.intervals import half_width
 from ..lab.cells import HORIZON, LENGTH
 
-LOOKS = 2  # at a comparison: after the first seeds, and after all
+LOOKS = 2  # evaluations of a comparison: after the first seeds, and after all
 
-Runs = Mapping[int, float]  # a value of each seed
+Runs = Mapping[int, float]  # a value for each seed
 
 
 @dataclass(frozen=True)
 class CellKey:
-    """What tells the cells of a study apart, but for their seeds."""
+    """The identity of a cell in a study, without seeds."""
 
     who: str
     profile: str
@@ -36,7 +36,7 @@ class CellKey:
 
 @dataclass(frozen=True)
 class Difference:
-    """A mean difference over the seeds, and half of its 97.5 % interval (infinite for one seed)."""
+    """A mean difference over seeds, and the half width of its 97.5 % interval (infinite for one seed)."""
 
     what: str
     mean: float
@@ -45,7 +45,7 @@ class Difference:
 
     @property
     def below(self) -> bool | None:
-        """Whether it is below 0: None where the interval holds 0 and more than 0 alone."""
+        """Whether it is below 0; None if the interval contains 0, unless all differences are exactly 0."""
         if self.mean + self.half < 0.0:
             return True
         return False if self.mean - self.half > 0.0 or self.mean == self.half == 0.0 else None
@@ -58,19 +58,19 @@ class Difference:
 
 
 def mean_of(what: str, values: Sequence[float]) -> Difference:
-    """The mean of values over the seeds, with half of its interval."""
+    """The mean of values over seeds, with the half width of its interval."""
     n, mean = len(values), math.fsum(values) / len(values)
     return Difference(what, mean, float(half_width(np.array(values), LOOKS)) if n > 1 else math.inf, n)
 
 
 def difference(what: str, first: Runs, second: Runs, factor: float = 1.0) -> Difference:
-    """`factor` times the first minus the second, over the seeds that both have."""
+    """`factor` times the first minus the second, over common seeds."""
     return mean_of(what, [factor * first[seed] - second[seed] for seed in first if seed in second])
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Whether something holds in one setting, the comparison closest to deciding otherwise, who was undecided."""
+    """The result of a test in one setting: its truth, the decisive comparison, and the undecided learners."""
 
     truth: bool | None
     weakest: Difference | None = None
@@ -81,7 +81,7 @@ Test = Callable[[Mapping[str, Runs]], Finding]
 
 
 def ahead(who: str, other: str, factor: float = 1.0) -> Test:
-    """Whether `who` has less than 1 / factor times the regret of the other."""
+    """A test of whether `who` has less than 1 / factor times the regret of the other."""
 
     def test(runs: Mapping[str, Runs]) -> Finding:
         shown = f"{who} - {other}" if factor == 1.0 else f"{factor:g} {who} - {other}"
@@ -92,7 +92,7 @@ def ahead(who: str, other: str, factor: float = 1.0) -> Test:
 
 
 def place_of(who: str, place: int) -> Test:
-    """Whether fewer than `place` others are as low (negative: as high): a tie helps nobody."""
+    """A test of whether fewer than `place` others have as little regret (negative: as much); ties count against."""
     sign, allowed = (1.0, place - 1) if place > 0 else (-1.0, -place - 1)
 
     def test(runs: Mapping[str, Runs]) -> Finding:
@@ -115,7 +115,7 @@ def place_of(who: str, place: int) -> Test:
 
 
 def every(*tests: Test) -> Test:
-    """Whether all of the tests pass."""
+    """A test of whether all of the tests pass."""
 
     def test(runs: Mapping[str, Runs]) -> Finding:
         findings = [one(runs) for one in tests]
@@ -126,20 +126,20 @@ def every(*tests: Test) -> Test:
 
 
 def all_of(truths: Iterable[bool | None]) -> bool | None:
-    """Whether all are true: no if one is not, None while one is unknown."""
+    """Whether all are true: False if any is False, else None if any is None."""
     all_truths = list(truths)
     return False if False in all_truths else None if None in all_truths else True
 
 
 def at_least(need: int, truths: Iterable[bool | None]) -> bool | None:
-    """Whether `need` of them are true, None while that depends on unknown ones."""
+    """Whether at least `need` of them are true; None if that depends on unknown ones."""
     all_truths = list(truths)
     sure, unknown = all_truths.count(True), all_truths.count(None)
     return True if sure >= need else None if sure + unknown >= need else False
 
 
 def weakest(findings: Sequence[Finding]) -> Difference | None:
-    """Of the comparisons that decide, one that refutes; else the one closest to its limit."""
+    """The decisive comparison: one that refutes, else an undecided one, else the one closest to its limit."""
     against = [f.weakest for f in findings if f.truth is False and f.weakest is not None]
     unsure = [f.weakest for f in findings if f.truth is None and f.weakest is not None]
     passed = [f.weakest for f in findings if f.truth and f.weakest is not None]
@@ -148,5 +148,5 @@ def weakest(findings: Sequence[Finding]) -> Difference | None:
 
 
 def seeds_in_words(counts: set[int]) -> str:
-    """How many seeds, or from how few to how many."""
+    """The number of seeds, or the range of the numbers."""
     return f"{min(counts)} to {max(counts)}" if len(counts) > 1 else str(min(counts, default=0))

@@ -1,7 +1,7 @@
-"""The paper's claims about who has how much regret, judged seed by seed among the five learners.
+"""The paper's claims about the regret of its five learners, judged seed by seed.
 
-What it says about the shape of regret over the rounds is judged on the curves of Yelp. None of the thresholds below
-was chosen by looking at whether a claim holds.
+Claims about the shape of regret over the rounds are judged on the curves of Yelp. None of the thresholds below was
+chosen by looking at whether a claim holds.
 """
 
 import itertools
@@ -19,7 +19,7 @@ from .sources import Source, in_words, split
 from .tables import number
 from .verdicts import Claim, Outcome, verdict_of
 
-_CONVERGED = 0.1  # of Random's loss a round
+_CONVERGED = 0.1  # of Random's loss per round
 _SOON = 0.1  # of the rounds after the attack: "rapidly"
 _STATED = {"FTRL": 0.9960, "CascadeUCBV": 0.9735, "CascadeRAC": 0.9160, "CascadeCBARBAR": 0.9841}
 _NAMES = {
@@ -31,13 +31,13 @@ _NAMES = {
 _STEEP = 2.0  # "rises steeply": at least this factor
 _ALIKE = 0.8  # "similar": mean rank correlation of at least this
 _WELL = 1.1  # "reasonably well": at most this multiple of the best
-_NEVER = 1.5  # of the horizon: what stands for "never" in a comparison of rounds
+_NEVER = 1.5  # of the horizon: the value for "never" in comparisons of rounds
 
-Curve = tuple[list[int], dict[int, list[float]]]  # marks, and the regret at each by seed
+Curve = tuple[list[int], dict[int, list[float]]]  # marks, and regret at each mark by seed
 
 
 class Curves:
-    """Regret over the rounds by seed, of each learner on Yelp."""
+    """Regret of each learner over the rounds on Yelp, by seed."""
 
     def __init__(self, rows: pl.DataFrame) -> None:
         self._curves: dict[tuple[str, str, float], Curve] = {}
@@ -51,12 +51,12 @@ class Curves:
             )
 
     def get(self, who: str, mapping: str, rate: float) -> Curve | None:
-        """Marks and regret by seed, or None while it is not finished."""
+        """Marks and regret by seed, or None if the cell is not finished."""
         return self._curves.get((who, mapping, round(rate, 4)))
 
 
 def turning_point(marks: Sequence[int], regret: Sequence[float], rate: float) -> tuple[int, float]:
-    """The mark after the attack where the slope of a curve falls most within two marks, and by what factor."""
+    """The mark after the attack at which the slope of a curve falls most within two marks, and by what factor."""
     slopes = [b - a for a, b in itertools.pairwise(regret)]
     falls = [
         (slopes[i + 1] - slopes[i - 1], marks[i + 1], slopes[i + 1] / max(slopes[i - 1], 1e-12))
@@ -98,7 +98,7 @@ def _summed(
     wants: frozenset[Any] = frozenset(),
     elsewhere: bool = False,
 ) -> Outcome:
-    """One outcome of findings that must all be true."""
+    """The outcome of findings that must all be true."""
     held = sum(finding.truth is True for finding in findings)
     truth = all_of(finding.truth for finding in findings)
     return Outcome(
@@ -116,7 +116,7 @@ def _summed(
 
 
 def settled(marks: Sequence[int], regret: Sequence[float], limit: float) -> float:
-    """The round from which on a curve rises by at most `limit` a round; infinite: never."""
+    """The round from which on a curve rises by at most `limit` per round; infinite if never."""
     since, starts, before = math.inf, [0, *marks], [0.0, *regret]
     for i in range(len(marks) - 1, -1, -1):
         if (before[i + 1] - before[i]) / (starts[i + 1] - starts[i]) > limit:
@@ -126,9 +126,9 @@ def settled(marks: Sequence[int], regret: Sequence[float], limit: float) -> floa
 
 
 def converged(curves: Curves, mapping: str, who: str, rate: float) -> Runs | None:
-    """The round from which on a learner loses less than a tenth of what Random loses a round, by seed.
+    """By seed, the round from which on a learner loses less than a tenth of Random's loss per round.
 
-    A seed that never does counts with half as many rounds again as there are.
+    A seed that never does counts as `_NEVER` times the horizon.
     """
     curve, chance = curves.get(who, mapping, rate), curves.get("Random", mapping, rate)
     if curve is None or chance is None:
@@ -161,7 +161,7 @@ def fastest(curves: Curves, mapping: str, reading: str) -> Outcome:
 
 
 def recovers(curves: Curves, mapping: str, reading: str) -> Outcome:
-    """Whether M2UCB-V loses less than a tenth of Random's loss a round soon after the last corrupted round."""
+    """Whether M2UCB-V loses less than a tenth of Random's loss per round soon after the last corrupted round."""
     texts, findings, counts = [], [], set()
     for rate in lineup.CURVE_RATES:
         since = converged(curves, mapping, BLOCKS[reading], rate)
@@ -183,7 +183,7 @@ def _named(who: str, reading: str) -> str:
 
 
 def improvement(judge: Judge, lens: Lens, other: str) -> Outcome:
-    """The largest improvement over `other` in any setting: the paper does not say which it means."""
+    """The largest improvement over `other` in any setting; the paper does not say which one it means."""
     best: tuple[float, str, float, Difference] | None = None
     names, _ = split(lineup.DATA_SETS, judge.sources)
     for name, rate in itertools.product(names, lineup.RATES):
@@ -266,14 +266,14 @@ def steep(judge: Judge, lens: Lens) -> Iterator[Outcome]:
 
 
 def rank_correlation(first: Mapping[str, float], second: Mapping[str, float]) -> float:
-    """Spearman's, of the order of the same learners in two settings."""
+    """Spearman's rank correlation of the same learners in two settings."""
     places = [[sorted(of, key=lambda w, of=of: of[w]).index(w) for w in first] for of in (first, second)]  # type: ignore[misc]
     square = sum((a - b) ** 2 for a, b in zip(*places, strict=True))
     return float(1 - 6 * square / (len(first) * (len(first) ** 2 - 1)))
 
 
 def alike(judge: Judge, lens: Lens) -> Iterator[Outcome]:
-    """Whether the learners' order on the other data sets is that on Yelp, by Spearman's rank correlation."""
+    """Whether the learners' order on the other data sets is like that on Yelp, by Spearman's rank correlation."""
     papers, others = split(lineup.DATA_SETS[1:], judge.sources)
     for names, elsewhere in ((papers, False), (others, True)):
         texts, by_seed = [], []
@@ -324,7 +324,7 @@ def group_size(sizes: Finals, mapping: str, rates: Sequence[float], factor: floa
 
 
 def part_claims(judge: Judge) -> Iterator[Claim]:
-    """M2UCB-V against itself with one part changed, and against FORC."""
+    """Claims about M2UCB-V against itself with one part changed, and against FORC."""
     sets = list(itertools.product(parts.PROFILES, parts.RATES))
     clean = [(name, 0.0) for name in parts.PROFILES]
     attacked = [setting for setting in sets if setting[1] > 0.0]

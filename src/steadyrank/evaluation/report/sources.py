@@ -1,4 +1,4 @@
-"""Which data set stands behind a profile, and whether it is the paper's."""
+"""The data set behind each profile, and whether the paper used it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from ..profiles import Profile, profile
 
 @dataclass(frozen=True)
 class Source:
-    """A data set in words; `papers` says whether the paper's evaluation used it."""
+    """A data set in words; `papers`: whether the paper's evaluation used it."""
 
     words: str
     papers: bool
@@ -24,16 +24,16 @@ MODELLED = {
 
 
 def split(names: Sequence[str], sources: Mapping[str, Source]) -> tuple[list[str], list[str]]:
-    """The profiles whose data is the paper's, and the others."""
+    """Split profiles into those with the paper's data and the others."""
     return [n for n in names if sources[n].papers], [n for n in names if not sources[n].papers]
 
 
 def in_words(names: Sequence[str], sources: Mapping[str, Source]) -> str:
-    """The data sets of these profiles, each once."""
+    """The distinct data sets of these profiles."""
     return "; ".join(dict.fromkeys(sources[name].words for name in names))
 
 
 def world_of(rows: pl.DataFrame) -> Profile:
-    """The profile that the first of the rows was simulated with."""
+    """The profile with which the first row was simulated."""
     first = rows.row(0, named=True)
     return profile(first.get("data") or first["profile"], first["mapping"] or None)

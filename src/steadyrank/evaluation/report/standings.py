@@ -1,8 +1,8 @@
-"""The study `leaderboard` as standings: who loses how much beside a learner that is told, and who recovers.
+"""Standings of the study `leaderboard`: regret against an omniscient learner's, and recovery after attacks.
 
-A ratio is (regret + 1 click) over (regret + 1 click of the learner that is told), both with the same seed; means of
-ratios are geometric, over cells. Learners are compared seed by seed: one is ahead of another where the 95 % interval
-of the difference of their logarithms does not hold 0. Who is not ahead of each other shares ranks.
+A ratio is (regret + 1 click) / (regret + 1 click of the omniscient learner), both with the same seed; means over
+cells are geometric. Learners are compared seed by seed: one is ahead of another if the 95 % interval of the
+difference of their logarithms does not contain 0. Learners that are not ahead of each other share ranks.
 """
 
 import math
@@ -21,36 +21,36 @@ from .text import plus_minus
 
 _QUARTER, _MIDDLE, _END = 0.25, 0.5, 1.0  # of the rounds
 _TOLD = "CascadeTS (omniscient)"
-_RECOVERED = 0.1  # of what Random loses a round
-_LEFT = 0.2  # of the rounds must be left after an attack for it to say anything of recovery
+_RECOVERED = 0.1  # of Random's loss per round
+_LEFT = 0.2  # least share of rounds after the end of an attack for recovery to be measured
 _CELL = ["profile", "mapping", "adversary", "schedule", "rate"]
 CellName = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Standing:
-    """What one learner reached. `recovery`: rounds, in the median of the attacks that ended; None: never."""
+    """The result of one learner. `recovery`: rounds, the median over attacks that ended; None if never."""
 
     who: str
-    first: int  # its rank lies between this one
-    last: int  # and this one
+    first: int  # lower bound of its rank
+    last: int  # upper bound
     ratio: float  # geometric mean over the attacked cells, at the end
-    half: float  # of the 95 % interval over the seeds
+    half: float  # half width of the 95 % interval over seeds
     worst: float
     where: str
-    quarter: float  # the geometric mean after a quarter of the rounds
+    quarter: float  # geometric mean after a quarter of the rounds
     quarter_worst: float
-    middle: float  # and after half of them
+    middle: float  # and after half of the rounds
     middle_worst: float
     honest: float
     honest_half: float
     recovery: float | None
     recovered: int
-    ended: int  # attacks that ended early enough
+    ended: int  # attacks that ended early enough for recovery to be measured
     families: Mapping[str, float]
 
     def data(self) -> dict[str, Any]:
-        """For JSON."""
+        """As a dictionary, for JSON."""
         return asdict(self)
 
 
@@ -62,7 +62,7 @@ class _Curves:
 
 
 def standings(rows: pl.DataFrame) -> list[Standing]:
-    """Everybody who has finished every cell that the told learner and `Random` have finished, best first."""
+    """Standings, best first, of learners that finished all cells that the omniscient one and `Random` finished."""
     if rows.is_empty():
         return []
     curves = _curves(rows)
@@ -89,12 +89,12 @@ def _curves(rows: pl.DataFrame) -> dict[str, dict[CellName, _Curves]]:
 
 
 def _logs(curves: _Curves, told: _Curves) -> Floats:
-    """Logarithms of ratios, [seed, mark]."""
+    """Logarithms of the ratios, [seed, mark]."""
     return np.asarray(np.log((curves.regret + 1.0) / (told.regret + 1.0)))
 
 
 def _ranks(who: str, scores: Mapping[str, Floats]) -> tuple[int, int]:
-    """The first and the last rank that others leave to a learner."""
+    """Bounds of a learner's rank: 1 + the number of learners ahead of it, and the total minus those behind it."""
     ahead = behind = 0
     for other in scores.values():
         difference = other - scores[who]
@@ -140,7 +140,7 @@ def _standing(
 
 
 def _summary(logs: Mapping[CellName, Floats], cells: Sequence[CellName], share: float) -> tuple[float, float]:
-    """The geometric mean over cells after a share of the rounds: its mean over seeds, half of its 95 % interval."""
+    """Geometric mean over cells after a share of the rounds: mean over seeds, and half width of its 95 % interval."""
     if not cells:
         return math.nan, math.nan
     place = _place(share, logs[cells[0]].shape[1])
@@ -151,7 +151,7 @@ def _summary(logs: Mapping[CellName, Floats], cells: Sequence[CellName], share: 
 def _worst(
     curves: Mapping[CellName, _Curves], told: Mapping[CellName, _Curves], cells: Sequence[CellName], share: float
 ) -> tuple[float, str]:
-    """The largest ratio of means over seeds after a share of the rounds, and in which cell."""
+    """The largest ratio of means over seeds after a share of the rounds, and its cell."""
 
     def ratio(cell: CellName) -> float:
         place = _place(share, told[cell].marks.size)
@@ -162,14 +162,14 @@ def _worst(
 
 
 def _place(share: float, n_marks: int) -> int:
-    """Which mark comes after that share of the rounds."""
+    """The index of the mark after this share of the rounds."""
     return max(round(share * n_marks), 1) - 1
 
 
 def _recovery(curves: _Curves, chance: _Curves) -> float | None:
-    """Rounds from the end of an attack until less than a tenth of Random's loss is lost a round, for good.
+    """Rounds from the end of an attack until the loss per round stays below a tenth of Random's.
 
-    Both by the mean over seeds. Infinite: never; None: the attack did not end, or too late.
+    Both are means over seeds. Infinite if never; None if the attack did not end, or ended too late.
     """
     spent, marks = curves.spent.mean(axis=0), curves.marks
     end = int(marks[np.argmax(spent >= spent[-1])])
@@ -181,18 +181,18 @@ def _recovery(curves: _Curves, chance: _Curves) -> float | None:
 
 
 def in_words(cell: CellName) -> str:
-    """A cell as tables name it."""
+    """The name of a cell in tables."""
     profile, mapping, adversary, schedule, _ = cell
     return f"{adversary} {schedule}, {f'{profile} {mapping}'.rstrip()}"
 
 
 def ranks(one: Standing) -> str:
-    """`3`, or `3-5` for one who shares ranks."""
+    """The rank as text: `3`, or `3-5` if it is shared."""
     return f"{one.first}" if one.first == one.last else f"{one.first}-{one.last}"
 
 
 def recovery(one: Standing) -> str:
-    """Rounds and how many of the attacks that ended were recovered from."""
+    """The rounds until recovery, and from how many of the attacks that ended, as text."""
     if not one.ended:
         return "-"
     rounds = "never" if one.recovery is None else f"{one.recovery:,.0f}"
@@ -200,7 +200,7 @@ def recovery(one: Standing) -> str:
 
 
 def as_table(found: Sequence[Standing], microseconds: Mapping[str, float] | None = None) -> pl.DataFrame:
-    """The standings in words, a row a learner."""
+    """The standings as a table of text, one row per learner."""
     speed = {} if microseconds is None else {"us a round": [number(microseconds[one.who]) for one in found]}
     return pl.DataFrame(
         {
@@ -218,7 +218,7 @@ def as_table(found: Sequence[Standing], microseconds: Mapping[str, float] | None
 
 
 def by_family(found: Sequence[Standing]) -> pl.DataFrame:
-    """Geometric means for each kind of attack: a row a learner."""
+    """Geometric means for each kind of attack, one row per learner."""
     foes = list(found[0].families) if found else []
     return pl.DataFrame(
         {"learner": [one.who for one in found]} | {foe: [f"{one.families[foe]:.2f}" for one in found] for foe in foes}

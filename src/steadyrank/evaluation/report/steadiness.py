@@ -1,7 +1,7 @@
-"""The studies `matrix` and `click-models` as tables and pictures.
+"""Tables and figures of the studies `matrix` and `click-models`.
 
-`matrix`: regret under every attack against that of a learner that never sees a false click. `click-models`: which
-learner for which way of looking at lists.
+`matrix`: regret under every attack, relative to a learner that never sees a false click. `click-models`: which
+learner suits which click model.
 """
 
 from typing import Any
@@ -16,14 +16,16 @@ from ..studies import click_models, matrix
 from .figures import panel
 from .tables import finals, number
 
-ALL = "all of them"  # the last column: the geometric mean over the ways of looking
+ALL = "all of them"  # the last column: the geometric mean over click models
 _WORLD = ["profile", "mapping", "users"]
 _LEAST = 1e-9  # clicks
 
 
 def multiples(rows: pl.DataFrame) -> pl.DataFrame:
-    """Mean final regret of each learner by profile, users and attack, and what multiple it is of the least regret
-    that any learner has there with honest clicks; null while nobody has finished there.
+    """Mean final regret of each learner by profile, users and attack, and as a `multiple`.
+
+    The multiple is of the least regret of any learner with the same profile and users and honest clicks; null if no
+    learner has finished there.
     """
     kind = pl.when(pl.col("rate") == 0).then(pl.lit("")).otherwise("schedule")
     names = {when.get("schedule", ""): words for words, when in click_models.ATTACKS.items()}
@@ -40,9 +42,9 @@ def multiples(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def by_users(table: pl.DataFrame, attack: str) -> pl.DataFrame:
-    """A row a learner, a column a way of looking: geometric means of the multiples over the profiles, best first.
+    """Geometric means of the multiples over profiles: learners as rows, best first, click models as columns.
 
-    The last column is the mean over the ways of looking, null where one is missing; those come last.
+    The last column is the mean over click models, null if one is missing; such rows come last.
     """
     there = table.filter(pl.col("attack") == attack, pl.col("multiple").is_not_null())
     if there.is_empty():
@@ -57,7 +59,7 @@ def by_users(table: pl.DataFrame, attack: str) -> pl.DataFrame:
 
 
 def choices(table: pl.DataFrame) -> pl.DataFrame:
-    """For each way of looking and attack: who has the least regret, of all and of those told nothing of the users."""
+    """For each click model and attack, the learner with least regret: of all, and of those told nothing of users."""
     lines = []
     for attack in click_models.ATTACKS:
         wide = by_users(table, attack)
@@ -78,7 +80,7 @@ def choices(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def regrets(table: pl.DataFrame) -> pl.DataFrame:
-    """Mean final regret in words: a row a profile, users and attack, a column a learner."""
+    """Mean final regret as text: one row per profile, users and attack, one column per learner."""
     words = pl.col("regret").map_elements(number, return_dtype=pl.String)
     index = [*_WORLD, "attack"]
     wide = table.with_columns(words).pivot("who", index=index, values="regret", maintain_order=True)
@@ -97,7 +99,7 @@ def _times(multiple: float | None) -> str:
 
 
 def picture(name: str, wide: pl.DataFrame, title: str) -> str:
-    """A row a learner, a column a way of looking; the darker, the more clicks lost; the least of a column framed."""
+    """A heat map of learners by click models: darker for more clicks lost; the least of each column is framed."""
     columns = wide.columns[1:]
     values = wide.select(columns).cast(pl.Float64).to_numpy()
     words = [click_models.USERS.get(column, column) for column in columns]
@@ -122,7 +124,7 @@ def picture(name: str, wide: pl.DataFrame, title: str) -> str:
     return panel(name, draw, height=1.7 + 0.22 * values.shape[0])
 
 
-SMALL = 20.0  # clicks: what is added to both regrets of a ratio, so that a handful of clicks is not a multiple
+SMALL = 20.0  # clicks added to both regrets of a ratio, so that a few clicks do not make a large ratio
 _BEST = "CascadeTS (omniscient)"
 _SCENARIO = ["profile", "mapping", "users", "adversary", "schedule", "rate"]
 
@@ -148,7 +150,7 @@ def ratios(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def is_served(profile: str, mapping: str) -> bool:
-    """Whether nearly every list is clicked there, so that regret is shown in clicks."""
+    """Whether nearly every list is clicked with this profile, so that regret is shown in clicks."""
     return {"profile": profile, "mapping": mapping} in matrix.SERVED
 
 
@@ -157,7 +159,7 @@ def _mean(column: str, which: pl.Expr) -> pl.Expr:
 
 
 def five_profiles(table: pl.DataFrame) -> pl.DataFrame:
-    """Every learner over the five profiles and four attacks with which SteadyRank's regimes were made."""
+    """Every learner over the five profiles and four attacks with which SteadyRank's regimes were developed."""
     place = pl.format("{} {} {}", "profile", "mapping", "scenario").str.replace("  ", " ", literal=True)
     held_out = [
         f"{p} {a} {t}" for p, attacks in matrix.HELD_OUT.items() for a, whens in attacks.items() for t in whens

@@ -1,11 +1,11 @@
-"""One colour and one marker a learner, everywhere; text and axes in a colour that the page chooses."""
+"""One colour and one marker for each learner in all figures; text and axes take their colour from the page."""
 
 import colorsys
 from typing import NamedTuple
 
-INK = "#010203"  # replaced by currentColor in SVG, so that a figure follows the page into the dark
+INK = "#010203"  # replaced by currentColor in SVG, so that figures work in dark mode
 
-# Okabe and Ito's colours, safe for colour-blind readers; markers tell apart what shares one
+# Okabe and Ito's colours, safe for colour-blind readers; markers distinguish learners that share one
 _LEARNERS = {
     "M2UCBV": ("#D55E00", "o"),
     "CascadeUCBV": ("#0072B2", "^"),
@@ -56,7 +56,7 @@ _STRANGER = (INK, ".")
 
 
 class LineStyle(NamedTuple):
-    """How a line is drawn."""
+    """The style of a line."""
 
     colour: str
     marker: str
@@ -65,7 +65,7 @@ class LineStyle(NamedTuple):
 
 
 def line_style(who: str, variants: list[str]) -> LineStyle:
-    """The style of a learner; those with settings share its colour, from dark to light in the order of `variants`."""
+    """The style of a learner; `variants`, the same learner with settings, have its colour from dark to light."""
     name, _, marks = who.partition(" (")
     colour, marker = _LEARNERS.get(name, _STRANGER)
     if marks == "omniscient)":
@@ -74,7 +74,7 @@ def line_style(who: str, variants: list[str]) -> LineStyle:
         place = variants.index(who)
         colour = _shade(colour, 0.32 + 0.30 * place / (len(variants) - 1))
         marker = _MARKERS[place % len(_MARKERS)]
-    if name in _DASHED:  # wide and pale: a learner that does no better lies on top of it and can still be seen
+    if name in _DASHED:  # wide and pale, so that a learner that does no better remains visible on top of it
         return LineStyle(colour, marker, "--", 2.6)
     return LineStyle(colour, marker, "-", 2.0 if name == "SteadyRank" else 1.4)
 

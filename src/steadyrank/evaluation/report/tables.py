@@ -1,4 +1,4 @@
-"""Results as tables, for the page, CSV and a terminal."""
+"""Results as tables for the page, CSV files and the terminal."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from .text import aligned, plus_minus
 
 
 def number(value: float) -> str:
-    """Three digits or more."""
+    """Format with three significant digits or more."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -23,9 +23,9 @@ def finals(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def by_rate(rows: pl.DataFrame, by: str = "rate") -> pl.DataFrame:
-    """Mean final regret with its 95 % interval: a learner a row, a corruption rate a column, best last rate first.
+    """Mean final regret with 95 % intervals: learners as rows, best at the last rate first, rates as columns.
 
-    `by`: another column of numbers than the rate.
+    `by`: another numeric column in place of the rate.
     """
     means: dict[str, list[str]] = {"learner": []}
     at = sorted(rows[by].unique())
@@ -40,10 +40,10 @@ def by_rate(rows: pl.DataFrame, by: str = "rate") -> pl.DataFrame:
 
 
 def last_quarters(rows: pl.DataFrame, prices: Mapping[str, float]) -> list[dict[str, Any]]:
-    """The regret of the last quarter of the rounds, half of its 95 % interval, and what it may be after an attack.
+    """Regret in the last quarter of the rounds, the half width of its 95 % interval, and its limit after an attack.
 
-    A dictionary a world, attack and learner, honest users first. It may be 1.5 times what the learner loses to honest
-    users in these rounds, and its price of them: `prices`, by learner.
+    One dictionary per world, attack and learner, honest users first. The limit, `may`, is 1.5 times the loss with
+    honest users in these rounds, plus the price of the learner's trials, `prices` per round.
     """
     of = ["profile", "mapping", "rate", "adversary", "who"]
     before = rows.filter(4 * pl.col("mark") == 3 * pl.col("horizon")).select(*of, "seed", start="regret")
@@ -71,7 +71,7 @@ def last_quarters(rows: pl.DataFrame, prices: Mapping[str, float]) -> list[dict[
 
 
 def by_price(found: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """`last_quarters` as a table: an attack a row; of each learner what it loses, and what it may."""
+    """`last_quarters` as a table: one row per attack; for each learner its loss and the limit."""
     lines: dict[tuple[str, str], dict[str, str]] = {}
     for cell in found:
         attack = f"{cell['adversary']}, {cell['visits']} visits" if cell["visits"] else "honest users"
@@ -82,7 +82,7 @@ def by_price(found: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
 
 
 def final_cells(rows: pl.DataFrame) -> list[dict[str, Any]]:
-    """Final regret of every cell: mean, half of its 95 % interval, and what the attacker spent."""
+    """Final regret of every cell: mean, half width of its 95 % interval, and the attacker's spent budget."""
     of = ["profile", "mapping", "adversary", "schedule", "rate", "users", "who"]
     return [
         dict(zip(of, key, strict=True))
@@ -96,9 +96,9 @@ def final_cells(rows: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def by_taste(cells: Sequence[Mapping[str, Any]], columns: Mapping[tuple[str, str], str]) -> pl.DataFrame:
-    """Regret in words: a learner a row, a column for each profile and users, the least in the first on top.
+    """Regret as text: learners as rows, sorted by the first column; one column per profile and users.
 
-    `columns`: their names, by profile and users. Nobody attacks.
+    `columns`: their names, by profile and users. Without attacks.
     """
     regret: dict[str, dict[tuple[str, str], Mapping[str, Any]]] = {}
     for cell in cells:
@@ -113,7 +113,7 @@ def by_taste(cells: Sequence[Mapping[str, Any]], columns: Mapping[tuple[str, str
 
 
 def text(table: pl.DataFrame) -> str:
-    """A table of words for a terminal."""
+    """A table as aligned text, for a terminal."""
     return aligned(table.columns, [[str(value) for value in row] for row in table.rows()])
 
 

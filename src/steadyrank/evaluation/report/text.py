@@ -1,11 +1,11 @@
-"""Plain text for a terminal; needs nothing but the standard library."""
+"""Plain text for a terminal; needs only the standard library."""
 
 import math
 from collections.abc import Sequence
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their content, the first to the left, the others to the right."""
+    """Align columns, the first to the left, the others to the right."""
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     lines = []
     for row in [header, ["-" * w for w in widths], *rows]:
@@ -15,5 +15,5 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def plus_minus(half: float, digits: int) -> str:
-    """`± half`, or `± -` where one run alone says nothing of the spread."""
+    """`± half`, or `± -` if there is no interval, as with a single run."""
     return "± -" if math.isnan(half) else f"± {half:,.{digits}f}"

@@ -1,4 +1,4 @@
-"""The paper's claims about its estimator, its lemmas and its bounds. A bound is judged as a bound."""
+"""The paper's claims about its estimator, its lemmas and its bounds. Bounds are judged as bounds."""
 
 import itertools
 import math
@@ -21,18 +21,18 @@ _MEAN = "sample mean"
 _LOG_SLACK = 1.1  # "logarithmic": the last doubling of T adds at most 1.1 times what log T does
 _CENTRED = 0.01  # "centred around the true value": a bias of at most this
 _UNLIKELY = 0.05
-_WIDE = NORMAL[LOOKS]  # standard errors that half an interval has
+_WIDE = NORMAL[LOOKS]  # half width of an interval, in standard errors
 
 
 def _tried(rows: pl.DataFrame, kind: str, column: str, value: object) -> pl.DataFrame:
-    """The trials of that kind with that value; none while none is finished."""
+    """The finished trials of this kind with this value."""
     if rows.is_empty() or column not in rows.columns:
         return pl.DataFrame()
     return rows.filter((pl.col("kind") == kind) & (pl.col(column) == value))
 
 
 class Errors:
-    """Bias and root mean square error by estimate and case, of items of one attraction."""
+    """Bias and root mean square error by estimate and case, for items of one attraction."""
 
     def __init__(self, rows: pl.DataFrame, p: float) -> None:
         part = _tried(rows, "errors", "p", p)
@@ -41,14 +41,14 @@ class Errors:
         self.repetitions = f"{part['repetitions'][0]:,} repetitions" if self.of else ""
 
     def compared(self, what: str, mine: str, other: str, case: str, factor: float) -> Difference:
-        """The error of `mine` less `factor` times the other's, with its interval as if they were independent."""
+        """The error of `mine` minus `factor` times the other's, with an interval that assumes independence."""
         a, b = self.of[mine, case], self.of[other, case]
         half = _WIDE * math.hypot(a["rmse_error"], factor * b["rmse_error"])
         return Difference(what, a["rmse"] - factor * b["rmse"], half, 0)
 
 
 def _by_blocks(rows: pl.DataFrame, judge: Callable[[Errors, str, str], Outcome]) -> list[Outcome]:
-    """One outcome for each attraction and each reading of the blocks."""
+    """One outcome for each attraction and reading of the blocks."""
     outcomes = []
     for p, (blocks, mine) in itertools.product(ATTRACTIONS, PAPERS_BLOCKS.items()):
         errors, reading = Errors(rows, p), f"attraction {p}, {blocks}"
@@ -61,7 +61,7 @@ def _not_run(reading: str) -> Outcome:
 
 
 def _error_claim(rows: pl.DataFrame, other: str, factor: float, *, clean: bool) -> list[Outcome]:
-    """Whether the estimator's error is below `factor` times that of the other, without false bits or with them."""
+    """Whether the estimator's error is below `factor` times the other's, without or with false bits."""
 
     def judge(errors: Errors, mine: str, reading: str) -> Outcome:
         findings, texts = [], []
@@ -96,7 +96,7 @@ def _centred(rows: pl.DataFrame) -> list[Outcome]:
 
 
 def _unaffected(rows: pl.DataFrame) -> list[Outcome]:
-    """Whether few medians of blocks change when a tenth of the bits is inverted."""
+    """Whether few medians of blocks change if a tenth of the bits is inverted."""
     outcomes = []
     for p in ATTRACTIONS:
         part, reading = _tried(rows, "changed_medians", "p", p), f"attraction {p}"
@@ -135,7 +135,7 @@ def _lemma1(rows: pl.DataFrame, reading: str) -> Outcome:
 
 
 def _share_interval(share: float, n: int) -> tuple[float, float]:
-    """Wilson's interval at 97.5 % of a share of n trials."""
+    """Wilson's 97.5 % interval for a share of n trials."""
     z = _WIDE
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
@@ -143,7 +143,7 @@ def _share_interval(share: float, n: int) -> tuple[float, float]:
 
 
 def _covered(rows: pl.DataFrame, kind: str, flipped: float) -> Outcome:
-    """Whether a bound on the estimate's error holds as often as stated: no run outside, or surely that often."""
+    """Whether a bound on the estimate's error holds as often as stated: in every run, or significantly often."""
     part, under = _tried(rows, kind, "flipped", flipped), f"{flipped:.0%} of the bits inverted"
     if part.is_empty():
         return _not_run(under)
@@ -179,7 +179,7 @@ def _variance(rows: pl.DataFrame) -> Outcome:
 
 
 class Growth:
-    """Final regret by seed in the study `growth`, one quantity varied at a time."""
+    """Final regret in the study `growth`, by seed, with one quantity varied at a time."""
 
     def __init__(self, rows: pl.DataFrame, quick: bool, sources: Mapping[str, Source]) -> None:
         self.runs = Finals(rows)
@@ -188,12 +188,12 @@ class Growth:
         self.attraction = np.zeros(0) if rows.is_empty() else world_of(rows).attraction
 
     def key(self, who: str, rate: float = 0.0, horizon: int = 40_000) -> CellKey:
-        """The cell of a learner with this rate or this horizon."""
+        """The cell of a learner with this rate and horizon."""
         rounds = horizon * cells.QUICK_HORIZON // cells.HORIZON if self.quick else horizon
         return self.runs.key(who, growth_study.PROFILE, growth_study.MAPPING, rate, horizon=rounds)
 
     def added(self, who: str, slope: int, what: str) -> Outcome:
-        """Whether each corrupted round adds at most `slope` clicks: the term in C with its constant set to 1."""
+        """Whether each corrupted round adds at most `slope` clicks: the bound's term in C with constant 1."""
         rates, clean = growth_study.RATES[1:], self.runs.runs(self.key(who))
         findings, texts, counts, wants, most = [], [], set(), set(), 0.0
         for rate in rates:
@@ -222,14 +222,14 @@ class Growth:
         )
 
     def horizons(self, who: str) -> list[tuple[int, CellKey]]:
-        """The horizons that are finished, with their cells."""
+        """The finished horizons, with their cells."""
         keys = [self.key(who, horizon=horizon) for horizon in growth_study.HORIZONS]
         return [(key.horizon, key) for key in keys if self.runs.runs(key)]
 
     def in_t(self, words: str, allowed: float) -> tuple[list[Outcome], str]:
-        """Whether the last doubling of T multiplies regret by no more than `allowed`; if not, no verdict, and why.
+        """Whether the last doubling of T multiplies regret by at most `allowed`; if not, no outcome, and the reason.
 
-        A bound of some order, constants not given, cannot be refuted at one size: regret may still be below it.
+        An asymptotic bound without constants cannot be refuted at one size: regret may still be below it.
         """
         done = self.horizons("M2UCBV")
         if len(done) < len(growth_study.HORIZONS):
@@ -261,7 +261,7 @@ class Growth:
         )
 
     def below_bound(self, who: str, bound_of: str, factor: float) -> Outcome:
-        """`factor` K log T / gap, constant 1, against the regret found at the longest horizon."""
+        """Whether regret at the longest horizon is below `factor` K log T / gap, with constant 1."""
         done = self.horizons(who)
         if not done:
             return Outcome("not measured", "not finished", data=self.data)
@@ -283,7 +283,7 @@ class Growth:
         )
 
     def weaker(self) -> Outcome:
-        """FORC beside CascadeRAC: from 0.95 to 1.5 times its regret at every C."""
+        """Whether FORC has from 0.95 to 1.5 times the regret of CascadeRAC at every C."""
         findings, texts, counts = [], [], set()
         for rate in growth_study.RATES:
             forc, rac = (self.runs.runs(self.key(who, rate)) for who in ("FORC", "CascadeRAC"))
@@ -494,6 +494,6 @@ def bound_claims(growth: Growth) -> list[Claim]:
 
 
 def theory_claims(rows: Mapping[str, pl.DataFrame], quick: bool, sources: Mapping[str, Source]) -> list[Claim]:
-    """All of them, from the rows of the studies by name."""
+    """All claims about theory, from the rows of the studies by name."""
     growth = Growth(rows["growth"], quick, sources)
     return [*estimator_claims(rows["estimators"], rows["lemmas"]), *bound_claims(growth)]

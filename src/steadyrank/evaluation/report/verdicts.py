@@ -10,7 +10,7 @@ Verdict = Literal["holds", "fails", "undecided", "not measured"]
 
 
 def verdict_of(truth: bool | None) -> Verdict:
-    """The word for what intervals say: yes, no, or neither yet."""
+    """The verdict for a truth value; None means undecided."""
     return "undecided" if truth is None else "holds" if truth else "fails"
 
 
@@ -18,10 +18,10 @@ def verdict_of(truth: bool | None) -> Verdict:
 class Outcome:
     """The outcome of a claim under one reading.
 
-    `mapping` from ratings to attraction and `reading` of what else the paper leaves open, empty where none is
-    involved. `data` names the data sets it was judged on; an outcome on data that is not the paper's (`elsewhere`)
-    is shown and decides nothing. `score` says how near it comes: 1 is what is claimed. `weakest` is the comparison
-    that comes closest to deciding otherwise; `wants` are the cells of which more seeds would decide it.
+    `mapping` from ratings to attraction, and `reading` of what else the paper leaves open; empty if not involved.
+    `data`: data sets it was judged on; an outcome on data other than the paper's (`elsewhere`) is shown but decides
+    nothing. `score`: how close the claim comes to holding, 1 for as claimed. `weakest`: the decisive comparison.
+    `wants`: cells that need more seeds to decide it.
     """
 
     verdict: Verdict
@@ -43,15 +43,15 @@ class Outcome:
 
     @property
     def interval(self) -> str:
-        """The comparison that decides it, with its interval."""
+        """The decisive comparison with its interval."""
         return "" if self.weakest is None else str(self.weakest)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence of the paper that can be measured: where it stands, what is tested, and the outcomes.
+    """One measurable sentence of the paper: its place, what is tested, and the outcomes.
 
-    `because` says why it cannot be tested here, `rests_on` which reconstruction it depends on.
+    `because`: why it cannot be tested here; `rests_on`: the reconstruction it depends on.
     """
 
     id: str
@@ -65,7 +65,7 @@ class Claim:
 
     @property
     def judged(self) -> list[Outcome]:
-        """The outcomes on the paper's data that are measured."""
+        """The measured outcomes on the paper's data."""
         return [o for o in self.outcomes if o.verdict != "not measured" and not o.elsewhere]
 
     @property
@@ -99,26 +99,26 @@ class Claim:
 
     @property
     def tried(self) -> int:
-        """Under how many readings it was judged."""
+        """The number of readings under which it was judged."""
         return len(self.judged)
 
     @property
     def held(self) -> int:
-        """Under how many of them it holds."""
+        """The number of readings under which it holds."""
         return sum(outcome.verdict == "holds" for outcome in self.judged)
 
     @property
     def closest(self) -> Outcome | None:
-        """The reading under which it comes closest, the first of several."""
+        """The outcome with the highest score, the first of several."""
         return max(self.judged, key=lambda outcome: outcome.score) if self.judged else None
 
     @property
     def command(self) -> str:
-        """What measures it."""
+        """The command that measures it."""
         return f"steadyrank reproduce --study {self.study}" if self.study else ""
 
     def data(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """As a dictionary, for JSON."""
         return {
             "id": self.id,
             "text": self.text,
@@ -154,7 +154,7 @@ def _in_words(judged: Sequence[Outcome]) -> str:
 
 
 def _grouped(chosen: Sequence[Outcome], judged: Sequence[Outcome]) -> str:
-    """Which of the outcomes are chosen, in few words: mappings with all of their readings, or so many of so many."""
+    """The chosen outcomes in short: mappings, if all their readings are chosen, else readings or their number."""
     parts = []
     for mapping in dict.fromkeys(outcome.mapping for outcome in judged):
         here = [outcome for outcome in judged if outcome.mapping == mapping]

@@ -1,4 +1,4 @@
-"""Writes the report: the page, every figure as SVG, every table as CSV."""
+"""Write the report: the page, every figure as SVG, every table as CSV."""
 
 import itertools
 import os
@@ -24,7 +24,7 @@ _MARK = ".steadyrank"
 
 
 def load(study: Study, store: CellStore, plan: Plan) -> pl.DataFrame:
-    """The finished rows of a study; a trial's rows carry what was tried."""
+    """The finished rows of a study; rows of trials have their parameters as columns."""
     jobs = study.jobs(plan)
     if not study.trials:
         more = [with_more_seeds(job) for job in jobs if isinstance(job, Cell)] if plan.staged else []
@@ -39,7 +39,7 @@ def load(study: Study, store: CellStore, plan: Plan) -> pl.DataFrame:
 
 
 def sources_of(plan: Plan) -> dict[str, Source]:
-    """Which data set each of the paper's profiles stands for."""
+    """The data set behind each of the paper's profiles."""
     if not plan.data:
         return dict(MODELLED)
     sources = {}
@@ -51,7 +51,7 @@ def sources_of(plan: Plan) -> dict[str, Source]:
 
 
 def undecided(store: CellStore, plan: Plan) -> list[Cell]:
-    """The cells, with the seeds that they have not run with yet, that claims stay undecided for."""
+    """The cells, with their remaining seeds, that undecided claims need."""
     rows = {study.name: load(study, store, plan) for study in ALL.values()}
     claims = scorecard(rows, plan.quick, sources_of(plan))
     wants = {key for claim in claims if not claim.because for outcome in claim.judged for key in outcome.wants}
@@ -60,7 +60,7 @@ def undecided(store: CellStore, plan: Plan) -> list[Cell]:
 
 
 def cell_key(cell: Cell) -> CellKey:
-    """What claims call a cell."""
+    """The key of a cell in claims."""
     return CellKey(
         cell.who,
         cell.profile,
@@ -77,10 +77,10 @@ def cell_key(cell: Cell) -> CellKey:
 def write_report(
     store: CellStore, folder: pathlib.Path, plan: Plan, asked: Sequence[Study] = ()
 ) -> tuple[pathlib.Path, list[Claim]]:
-    """Make folder/report with report.html, figures and tables from what is finished; returns the page and claims.
+    """Write folder/report with report.html, figures and tables from finished cells; returns the page and claims.
 
-    A report is written beside the old one and then takes its place; a folder of that name that is not ours is
-    refused. Studies that do not run unasked are shown when `asked` for or finished.
+    The report is written to a temporary folder that then replaces the old one; ValueError if a folder of this name
+    was not written by steadyrank. Studies that do not run by default are shown if `asked` for or finished.
     """
     home = folder / "report"
     if home.exists() and not (home / _MARK).exists():

@@ -21,7 +21,7 @@ ALL: dict[str, Study] = {
 
 
 def find_studies(names: list[str]) -> list[Study]:
-    """The studies of these names; none given means all that run unasked."""
+    """The studies with these names; without names, all that run by default. Raises KeyError for unknown names."""
     for name in names:
         if name not in ALL:
             raise KeyError(closest("study", name, ALL))

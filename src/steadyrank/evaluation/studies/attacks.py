@@ -1,4 +1,4 @@
-"""A part of `matrix` that runs unasked: how SteadyRank bears attacks, beside what it is compared with."""
+"""The part of `matrix` that runs by default: SteadyRank under attack, beside other learners."""
 
 from typing import Any
 

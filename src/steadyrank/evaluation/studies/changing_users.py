@@ -1,16 +1,16 @@
-"""Honest users whose taste changes: learners made for that beside the others (docs/rivals.md)."""
+"""Honest users whose taste changes: learners made for this, beside others (docs/rivals.md)."""
 
 from typing import Any
 
 from ..lab.cells import Cell, Study
 
 WORLDS = [{"profile": "yelp-pizza", "mapping": "sparse"}, {"profile": "movielens", "mapping": "moderate"}]
-# in words: what happens to taste
+# changes of taste, by description
 CHANGES: dict[str, dict[str, Any]] = {
     "the best items change at half-time": {"pattern": "jump", "span": 20_000},
     "every item drifts by up to 0.1": {"pattern": "slow", "span": 40_000},
 }
-COLUMNS = {  # what a table says of profile and users
+COLUMNS = {  # column titles by profile and users
     (world["profile"], Cell("", "", users="DriftingCascade", users_settings=settings).crowd): f"{where}: {what}"
     for where, world in zip(("Yelp", "MovieLens"), WORLDS, strict=True)
     for what, settings in CHANGES.items()

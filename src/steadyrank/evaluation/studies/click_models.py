@@ -1,11 +1,11 @@
-"""Which learner for which way of looking at a list, with honest clicks and with false ones."""
+"""Which learner for which click model, with honest and with false clicks."""
 
 from typing import Any
 
 from ..lab.cells import Study
 
 PROFILES = [{"profile": "yelp-pizza", "mapping": "sparse"}, {"profile": "movielens", "mapping": "moderate"}]
-# in words: what people do with a list
+# click models, with descriptions
 USERS = {
     "Cascade": "click once, then stop",
     "DependentClick": "may go on after a click",

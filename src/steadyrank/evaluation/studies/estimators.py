@@ -1,4 +1,4 @@
-"""What an attack does to an estimate."""
+"""The effect of an attack on estimates."""
 
 from ..lab.cells import Study, Trial
 

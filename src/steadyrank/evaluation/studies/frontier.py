@@ -1,4 +1,4 @@
-"""What hidden clicks cost, and what it costs to be safe from them (docs/steadyrank-measured.md)."""
+"""The cost of hidden clicks, and of protection from them (docs/steadyrank-measured.md)."""
 
 from typing import Any
 

@@ -1,12 +1,12 @@
-"""The attacks by which SteadyRank is judged, with many seeds: what README and docs/steadyrank.md say of it."""
+"""SteadyRank under ten attacks with many seeds: the figures in README and docs/steadyrank.md."""
 
 from ..lab.cells import Study
 from .lineup import TOLD
 from .matrix import ATTACKS, PROFILES, WHEN
 
 _FOES = [*ATTACKS, "Promote", "Demote", "CascadeAttack", "Sleeper"]
-# One that knows the windows of SteadyRank: half of each is false. One that runs its test, and lies as often as that
-# does not notice. One whose share swings too slowly for any test.
+# Flicker knows the windows of SteadyRank: half of each is false. Insider runs its test, and lies as often as the test
+# does not notice. The schedule swing varies the share of false rounds too slowly for any test.
 _KNOWING = [
     {"adversary": "Flicker", "adversary_settings": {"turn": 25}, "rate": 0.15},
     *({"adversary": "Insider", "rate": rate} for rate in (0.05, 0.15, 0.25)),

@@ -1,7 +1,7 @@
 """Every learner under every kind of attack: docs/leaderboard.md.
 
-Each kind of attack runs from the first round, from the middle and spread over all rounds, each time in the next of
-three worlds: every kind meets every world once, for a third of the cost of the full product.
+Each kind of attack runs from the first round, from the middle, and spread over all rounds, each time in another of
+three worlds: every kind meets every world once, at a third of the cost of the full product.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,9 +46,9 @@ LEARNERS = [
     "TopRank",
     "UniRank",
 ]
-RIVALS = ["SteadyRank", "CascadeTS", "FTRL", "CascadeUCBV", "M2UCBV"]  # whom a learner of one's own meets unasked
+RIVALS = ["SteadyRank", "CascadeTS", "FTRL", "CascadeUCBV", "M2UCBV"]  # default rivals of a user's own learner
 TOLD_BUDGET = ["CascadeRKC", "FAR", "MUCBV"]  # of the learners above: they know how many rounds may be corrupted
-# why the others are not in it
+# why the other learners are not in the leaderboard
 NOT_HERE = {
     "Oracle": "is told the attractions",
     **dict.fromkeys(("GRAB", "PBMFTRL", "PBMHB", "PBMTS"), "is for users who look at places, and slow"),
@@ -74,7 +74,7 @@ _ANY_TIME: list[dict[str, Any]] = [
 FAMILIES: list[dict[str, Any]] = [
     *({**foe, "schedules": SCHEDULES} for foe in _ANY_TIME),
     {"adversary": "Flicker", "schedules": ("front", "late")},
-    {"adversary": "SlowRamp", "schedules": ("front",)},  # the schedule is its own
+    {"adversary": "SlowRamp", "schedules": ("front",)},  # it has its own schedule
     {"adversary": "AttackThenQuit", "schedules": ("front",)},
     {"adversary": "ObservationFree", "schedules": ("front",)},
     {"adversary": "Insider", "schedules": ("front", "late")},
@@ -90,9 +90,9 @@ def leaderboard(
     first_seed: int = 0,
     horizon: int = HORIZON,
 ) -> Study:
-    """The study of these learners, beside `Random` and one that is told, under these kinds of attack.
+    """The study of these learners, `Random` and an omniscient one under these kinds of attack.
 
-    `families`: fields of cells, and the `schedules` of each.
+    `families`: for each kind, fields of its cells and their `schedules`.
     """
     fixed = {"first_seed": first_seed, "horizon": horizon}
     attacked = [
@@ -117,7 +117,7 @@ def leaderboard(
 
 
 def timed(learner: str, world: Mapping[str, Any] = WORLDS[0]) -> Cell:
-    """The cell by which a learner's microseconds a round are measured: honest users, a quarter of the rounds."""
+    """The cell for measuring a learner's microseconds per round: honest users, a quarter of the rounds."""
     return Cell(learner, **{**world, "horizon": HORIZON // 4}, seeds=1, marks=1)
 
 

@@ -1,4 +1,4 @@
-"""The three lemmas about the estimator, tried."""
+"""Monte-Carlo checks of the three lemmas about the estimator."""
 
 from ..lab.cells import Study, Trial
 

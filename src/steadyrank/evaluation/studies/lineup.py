@@ -1,12 +1,12 @@
-"""Who runs in which study, and where: shared by the studies."""
+"""Learners, data sets and rates that several studies share."""
 
 from typing import Any
 
 PAPER: list[dict[str, Any]] = [
     {"learner": name} for name in ("M2UCBV", "CascadeUCBV", "FTRL", "CascadeRAC", "CascadeCBARBAR")
 ]
-# The paper prints two sizes for the blocks of its estimator and has a third in a paragraph that is commented out of
-# its source, the only one about its experiments. All three are judged alike; the third is the learner's default.
+# The paper prints two sizes for the blocks of its estimator, and its source has a third in a paragraph that is
+# commented out, the only one about its experiments. All three are judged alike; the third is the learner's default.
 BLOCKS: dict[str, dict[str, Any]] = {
     "blocks of the paragraph commented out": {},
     "blocks of Algorithm 3 as printed": {"preset": "paper-alg"},
@@ -15,11 +15,11 @@ BLOCKS: dict[str, dict[str, Any]] = {
 OTHER_BLOCKS: list[dict[str, Any]] = [
     {"learner": "M2UCBV", "settings": settings} for settings in BLOCKS.values() if settings
 ]
-# ours, and one who has learnt nothing: no claim compares them
+# shown for comparison: our learner, and one that learns nothing; no claim compares them
 OURS: dict[str, Any] = {"learner": "SteadyRank", "shown": True}
 CHANCE: dict[str, Any] = {"learner": "Random", "shown": True}
 BESIDE = [OURS, CHANCE]
-# none can be expected to beat a learner that never sees a false click
+# the reference: a learner that never sees a false click, which none can be expected to beat
 TOLD: dict[str, Any] = {"learner": "CascadeTS", "omniscient": True}
 DATA_SETS = ["yelp-pizza", "movielens-32m", "lastfm"]
 LASTFM: dict[str, Any] = {"profile": "lastfm", "shown": True}  # another release than the paper's

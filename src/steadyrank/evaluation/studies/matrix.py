@@ -36,7 +36,7 @@ LEARNERS = [
 ]
 _WHO = [*LEARNERS, {"learner": "Random"}, TOLD]
 
-# Beyond these: profiles where nearly every list is clicked, visitors of another taste, attacks that rise or flicker.
+# Further cells: profiles where nearly every list is clicked, visitors with another taste, slow or flickering attacks.
 SERVED = [
     {"profile": "yelp-pizza", "mapping": "centred"},
     {"profile": "movielens", "mapping": "centred"},
@@ -55,7 +55,7 @@ _FOES: list[dict[str, Any]] = [*({"adversary": name} for name in ATTACKS), *TAST
 
 
 def unseen() -> list[dict[str, Any]]:
-    """The third of all cells in stretches that no choice made for the insurance has looked at; reported apart.
+    """The third of all cells in stretches held out from choices about the insurance; reported separately.
 
     Drawn once: worlds, attacks and schedules in the order above, the first 90 of numpy's
     default_rng(20).permutation(270).
@@ -64,8 +64,8 @@ def unseen() -> list[dict[str, Any]]:
     return [cells[i] for i in np.random.default_rng(20).permutation(len(cells))[: len(cells) // 3]]
 
 
-# A third of the cells of the first table without `spread`, kept out of every choice made for its regimes and reported
-# apart. Drawn once: profiles, attacks and schedules in the order above, the first 33 of numpy's
+# A third of the cells of the first table without `spread`, held out from choices about SteadyRank's regimes and
+# reported separately. Drawn once: profiles, attacks and schedules in the order above, the first 33 of numpy's
 # default_rng(7).permutation(100).
 HELD_OUT = {
     "yelp-pizza moderate": {

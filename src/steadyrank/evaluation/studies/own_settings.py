@@ -1,4 +1,4 @@
-"""The robust rivals where their own papers tried them, as far as that is public: docs/rivals.md."""
+"""The robust rivals in the settings of their own papers, as far as these are public: docs/rivals.md."""
 
 from ..lab.cells import Study
 
@@ -32,7 +32,7 @@ STUDY = Study(
             "rate": [0.0, 0.01, 0.1],
             "who": [*_FAR, *_FORC, {"learner": "TopRank"}, *_PLAIN, *_RANDOM],
         },
-        # Xu, Li 2021: a size at which public code ran a transcription, bits inverted with chance 0.3 or 0.4
+        # Xu, Li 2021: the size of a public transcription's runs, bits inverted with probability 0.3 or 0.4
         {
             "world": [{"profile": "synthetic-five-items", "length": 2, "horizon": 100_000}],
             "when": [{"schedule": "spread", "rate": rate} for rate in (0.0, 0.3, 0.4)],

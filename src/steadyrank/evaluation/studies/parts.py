@@ -1,4 +1,4 @@
-"""What each part of M2UCB-V brings: it against itself with one part changed, and against FORC."""
+"""The contribution of each part of M2UCB-V: against itself with one part changed, and against FORC."""
 
 import math
 from typing import Any
@@ -9,7 +9,7 @@ from .lineup import CHANCE, JUDGED, OURS
 PROFILES = ["yelp-pizza", "movielens-32m"]
 RATES = [0.0, 0.10, 0.20]
 CHANGED: dict[str, dict[str, Any]] = {
-    # without the variance: the radius of UCB1 (Kveton et al. 2015, Algorithm 1)
+    # not variance-aware: the radius of UCB1 (Kveton et al. 2015, Algorithm 1)
     "plain": {"learner": "M2UCBV", "settings": {"radius": "plain", "a": round(math.sqrt(1.5), 6), "b": 0.0}},
     "doubling": {"learner": "M2UCBV", "settings": {"refresh": "doubling"}},
     "told": {"learner": "MUCBV"},
@@ -18,7 +18,7 @@ _FORC = {"learner": "FORC"}
 
 
 def name_of(who: dict[str, Any]) -> str:
-    """What a learner with settings is called in results."""
+    """The name of a learner with settings in results."""
     return Cell(profile="", **who).who
 
 

@@ -1,6 +1,6 @@
-"""What the paper's text supports, side by side: a search over readings, reported as a search.
+"""All readings that the paper's text supports, side by side; the search over them is reported as such.
 
-Each reading changes one part of what the paper leaves open; everything else is as in the study `corruption`.
+Each reading changes one part that the paper leaves open; everything else is as in the study `corruption`.
 """
 
 import math
@@ -16,7 +16,7 @@ RATES = [0.0, 0.10, 0.25]
 
 @dataclass(frozen=True)
 class Reading:
-    """One choice of what the paper leaves open: which part, its name, and what it changes."""
+    """One choice for a part that the paper leaves open: the part, its name, and what it changes."""
 
     part: str
     name: str
@@ -28,7 +28,7 @@ class Reading:
         return [{"learner": w["learner"], "settings": dict(self.settings.get(w["learner"], {}))} for w in PAPER]
 
     def names(self) -> dict[str, str]:
-        """What each of the five is called in results."""
+        """The name of each of the five in results."""
         return {w["learner"]: Cell(profile="", **w).who for w in self.learners()}
 
     def where(self) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""What is left of an attack that ended long ago, with and without a price for it (docs/steadyrank-measured.md)."""
+"""The lasting effect of a past attack, with and without paying for trials (docs/steadyrank-measured.md)."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from .frontier import WORLDS
 
 HORIZON = 400_000
 PRICES = (0.0, 0.001)
-ATTACKS: list[dict[str, Any]] = [  # from the first round on, and how many visits they falsify
+ATTACKS: list[dict[str, Any]] = [  # from the first round on, with the number of visits they falsify
     {"rate": 0.0},
     *(
         {"rate": visits / HORIZON, "adversary": name}
@@ -16,7 +16,9 @@ ATTACKS: list[dict[str, Any]] = [  # from the first round on, and how many visit
 ]
 
 WHO: list[dict[str, Any]] = [{"learner": "SteadyRank", "settings": {"revisit": price}} for price in PRICES]
-PRICE_OF = {Cell(profile="", **who).who: who["settings"]["revisit"] for who in WHO}  # by learner, as figures name it
+PRICE_OF = {
+    Cell(profile="", **who).who: who["settings"]["revisit"] for who in WHO
+}  # by the learner's name in figures
 
 STUDY = Study(
     place=25,

@@ -1,9 +1,9 @@
-"""The same false visits at another time: the first table of docs/corruption.md."""
+"""The same false visits at different times: the first table of docs/corruption.md."""
 
 from ..lab.cells import Study
 from .lineup import TOLD
 
-# in words: when they come
+# schedules, with descriptions
 WHEN = {
     "front": "all at the start",
     "late": "all in the middle",

@@ -1,4 +1,4 @@
-"""When the paper's picture appears, and when it inverts."""
+"""Under which mappings M2UCB-V is ahead, as in the paper, and under which it is behind."""
 
 from ..lab.cells import Study
 from .lineup import BESIDE, OTHER_BLOCKS, PAPER

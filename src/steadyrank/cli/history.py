@@ -109,7 +109,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _values(log: "ClickLog", column: str | None) -> dict[int, dict[str, Any]]:
-    """The column that says what came of a click, by the row of its list; nothing without one."""
+    """The column with values of clicks, by row of the list; empty without one."""
     if column is None:
         return {}
     have = [*log.columns.used(), *log.columns.unused]
@@ -125,9 +125,10 @@ def _values(log: "ClickLog", column: str | None) -> dict[int, dict[str, Any]]:
 def _value_of(
     values: dict[int, dict[str, Any]], log: "ClickLog", i: int, bits: list[int], clicks: int
 ) -> dict[str, float]:
-    """What came of the click of an impression, if anything did; the click may be below the board's places.
+    """The value of the click of impression i, if it has one; none if the click is below the board's places.
 
-    `clicks`: of the whole list. A log of another system has one value for all of them: it is left out.
+    `clicks`: number of clicks in the whole list. If there are several, a value from a log of another system, which is
+    that of all of them, is left out, and one from a plain log is an error.
     """
     row = int(log.row[i])
     cell = next(iter(values.get(row, {}).values()), None)
@@ -143,7 +144,7 @@ def _value_of(
 
 
 def _present(client: "Client", options: argparse.Namespace) -> tuple[dict[str, Any] | None, set[str]]:
-    """The board as it is and its items; None and no item if it is still to be made."""
+    """The board on the server and its items; None and no items if it is still to be created."""
     try:
         state = client.state(options.board)
     except Refused as refusal:

@@ -79,7 +79,7 @@ def add_options(sub: argparse.ArgumentParser, several_boards: bool = False) -> N
 
 
 def read_log(options: argparse.Namespace, value: str | None = None) -> "ClickLog":
-    """The log that the options name; `value`: of another system's log, which rows say what came of clicks."""
+    """Read the log that the options name; `value`: for another system's log, the actions that are outcomes."""
     from ..click_logs.click_log import read, schema_of
     from ..click_logs.files import sources_of
 

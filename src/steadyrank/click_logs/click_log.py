@@ -88,14 +88,13 @@ def read(
     kept: Kept | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ClickLog:
-    """The log in some files or data frames, in the order given.
+    """Read the log in files or data frames, in the order given.
 
-    `roles`: columns by role, as far as they are not to be guessed. `events`: rows tell of events without lists, and
-    each becomes a list of one item that was clicked. `by_query`: the lists of a query are a board, where a schema of
-    another system names queries and no other board is told. More than `most_broken` of the rows that cannot be used
-    is an error, which shows some. `kept`: where what is read is kept, and was by a run that was interrupted; a log of
-    another system is read anew. `progress` is called with the number of rows read so far, and of how many: 0 where
-    that is not known.
+    `roles`: columns by role; the others are guessed. `events`: whether rows are events without lists; each becomes a
+    list of one item that was clicked. `by_query`: whether the lists of each query form a board, if another system's
+    schema has queries and no other board is given. If more than a share `most_broken` of the rows cannot be used,
+    raises ValueError with examples. `kept`: checkpoints to resume from and to extend; a log of another system is
+    always read from the start. `progress` is called with the number of rows read so far and the total, 0 if unknown.
     """
     check_roles(roles)
     _check_files(logs)
@@ -148,7 +147,7 @@ def explained(
     format: str | None = None,
     events: bool = False,
 ) -> dict[str, str]:
-    """What an audit would read as what, from the first rows alone."""
+    """How an audit would interpret the columns, for display, from the first rows alone."""
     check_roles(roles)
     sample = peek(logs)
     if events:
@@ -170,7 +169,7 @@ def schema_of(
     time_format: str | None = None,
     format: str | None = None,
 ) -> Format | None:
-    """The schema of another system that a log is read by, from the first rows alone; None for a plain log."""
+    """Detect the schema of another system from the first rows alone; None for a plain log."""
     meaning = _sniffed(peek(logs), roles, first_position, time_format, format)
     return meaning if isinstance(meaning, Format) else None
 

@@ -1,4 +1,4 @@
-"""Logs of other systems: which schema rows have, and one row a list made of them, with what of it was clicked."""
+"""Logs of other systems: detect their schema, and convert them to one row per list with its clicks."""
 
 import functools
 import json
@@ -17,19 +17,19 @@ from .formats.joiner import EventJoiner, ShownList
 
 
 class Format(NamedTuple):
-    """A schema: its name, what it is, whether rows look like it, and how a row is taken."""
+    """A schema: its name and description, how to detect it, and how to read a row."""
 
     name: str
     words: str
-    fits: Callable[[dict[str, Any]], bool]  # of the first row that is not empty
+    fits: Callable[[dict[str, Any]], bool]  # whether a row looks like it
     take: Callable[[dict[str, Any], int, EventJoiner], None]
-    plain_first: bool  # whether rows that can be read as a plain log are one
-    roles: tuple[str, ...]  # what a column of another name may be told to be
+    plain_first: bool  # whether rows that can be read as a plain log are read as one
+    roles: tuple[str, ...]  # roles that options may assign to a column
     boards: tuple[str, ...]  # columns that may name the board: of the query, of the surface; empty: only the latter
-    values: bool  # whether it can be told which rows say what came of clicks
+    values: bool  # whether an option may select the rows with outcomes of clicks
 
     def by_query(self, board: str | None, where_known: bool) -> bool:
-        """Whether the lists of a query are a board: as `board`, a column, says, else `where_known`."""
+        """Whether the lists of a query form a board: as the column `board` says, by default `where_known`."""
         return bool(self.boards) and (where_known if board is None else board == self.boards[0])
 
 
@@ -50,18 +50,18 @@ FORMATS = {
 
 
 class Converted(NamedTuple):
-    """A log of another system."""
+    """A log of another system after conversion."""
 
-    frame: pl.DataFrame  # one row a list, with the column ROW
+    frame: pl.DataFrame  # one row per list, with the column ROW
     broken: list[Broken]
-    rows: int  # of the log as it was
-    notes: list[str]  # what is to be said of it
+    rows: int  # of the original log
+    notes: list[str]  # for the report
 
 
 def chosen_format(sample: pl.DataFrame, name: str | None, plain: bool) -> Format | None:
-    """The schema of this name, or that the first rows look like; None for plain logs.
+    """The schema with this name, or that of the first rows; None for plain logs.
 
-    `plain`: whether the columns can be understood as those of a plain log.
+    `plain`: whether the columns can be interpreted as those of a plain log.
     """
     if name == PLAIN:
         return None
@@ -79,7 +79,7 @@ def chosen_format(sample: pl.DataFrame, name: str | None, plain: bool) -> Format
 def check_told(
     schema: Format, sample: pl.DataFrame, roles: dict[str, str | None], first: int | None, written: str | None
 ) -> None:
-    """Refuse what was told of a log in vain, since it is read by a schema of fixed names."""
+    """Raise ValueError for options without effect, since the schema has fixed names, and for unknown columns."""
     options: list[tuple[str, Any]] = [(flag(role), name) for role, name in roles.items() if name is not None]
     options += [("--first-position", first), ("--time-format", written)]
     for option, value in options:
@@ -106,15 +106,15 @@ def check_told(
             )
 
 
-_LEFT_OUT = ("time", "client", "board")  # what any log may be read without
+_LEFT_OUT = ("time", "client", "board")  # roles that any log may be read without
 
 
 def converted(
     logs: Sequence[Source], schema: Format, roles: dict[str, str | None], by_query: bool = False
 ) -> Converted:
-    """One row a list, all of them in memory. `roles`: columns told to have them, "" for none, as checked before.
+    """Convert a log to one row per list, all in memory. `roles`: columns by role, "" for none, checked before.
 
-    `by_query`: the lists of a query are a board.
+    `by_query`: whether the lists of a query form a board.
     """
     named = {role: name for role, name in roles.items() if name and name not in schema.boards}
     take, worth = schema.take, named.pop("value", None) if schema.values else None
@@ -146,7 +146,7 @@ def converted(
 
 
 def _name_by_query(lists: list[ShownList]) -> None:
-    """The board of a list is its query, after its surface where the log has several; without a query, the surface."""
+    """Name boards by query, prefixed with the surface if the log has several; without a query, by surface."""
     several = len({one.board for one in lists}) > 1
     for one in lists:
         if one.query is not None:
@@ -156,7 +156,7 @@ def _name_by_query(lists: list[ShownList]) -> None:
 
 
 def _frame(lists: list[ShownList], valued: bool) -> pl.DataFrame:
-    """One row a list, `valued` with what came of its clicks; a column of what is known of visits where any has it."""
+    """One row per list, with the value of its outcomes if `valued`, and columns that any list has values for."""
     columns: dict[str, list[Any]] = {
         "time": [math.nan if one.time is None else one.time for one in lists],
         "client": [None if one.client is None else str(one.client) for one in lists],

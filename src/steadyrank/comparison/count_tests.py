@@ -20,7 +20,7 @@ QUANTILE = 0.9  # at which scores are calibrated: up to a tenth of the counts ma
 SPREAD = (0.002, 0.5)  # bounds of the overdispersion: no two honest clients are exactly alike
 FEWEST = 5  # smallest n for which a count is tested
 SUMMED = 64  # longest tail that is summed; for longer ones the largest term times their number is a bound
-SHORT = 16.0  # largest n whose probability is a product of n factors, faster than the logarithms of nine factorials
+SHORT = 16.0  # largest n for which a probability is computed as a product, which is faster than nine log-gammas
 
 
 @no_refcount

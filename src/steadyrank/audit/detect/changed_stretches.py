@@ -174,14 +174,12 @@ def intervals(
     apart: bool = True,
     widen: bool = True,
 ) -> list[ChangedStretch]:
-    """The intervals of a log in which clicks do not behave as in most of it, in order.
+    """Find the intervals of a log with click behaviour unlike most of it, in order.
 
-    `tell` is called on the way, and `recall` asked for what longer steps gave before.
-
-    The longest regime is trusted. Where two others touch, each is an interval of its own, if they are to be kept
-    `apart`; else both are one. `widen`: what lies beside an interval and behaves otherwise, too, is part of it, as
-    where a learner follows an attack. An interval stands if its evidence does, if much of that shows next to an edge,
-    and if its edges are sudden: steps must explain both together better than slower changes do.
+    The longest regime is trusted. If two others touch, each is an interval if `apart`, else both are one. `widen`:
+    whether to extend intervals by unusual behaviour next to them, as caused by a learner under attack. An interval
+    must have enough evidence, a good part of it next to an edge, and sudden edges: steps must explain both together
+    better than gradual changes. `tell` reports progress, and `recall` caches longer steps.
     """
     label = _settled(regimes(units, threads, tell, recall), parts(SHORTEST, units))
     suspect: Bools = label != np.bincount(label).argmax() if label.size else np.zeros(0, np.bool_)
@@ -197,7 +195,7 @@ def intervals(
         tell("placing edges", 0, 0)
         stretches = _cut(logs, stretches, widen)
     if len(runs(suspect)) >= TURNS and sum(end - start for start, end, _ in stretches) > TURN_SHARE * units.n:
-        return []  # two behaviours that take turns at like length are day and night
+        return []  # two behaviours that alternate with similar lengths are day and night
     kept = [found for i in range(len(stretches)) if (found := _standing(logs, stretches, i)) is not None]
     return sorted([*kept, *_alike(log, kept)])
 
@@ -303,7 +301,7 @@ def _alike(log: Stretch, kept: list[ChangedStretch]) -> list[ChangedStretch]:
 
 
 def _cut(logs: dict[int, Stretch], stretches: list[Regimes], widen: bool) -> list[Regimes]:
-    """Intervals with each edge where it explains most, judged by impressions that lie clear of it; then widened."""
+    """Move each edge to where it explains most, by rates from parts at a distance; then extend if `widen`."""
     n = next(iter(logs.values())).n
     suspect = marked(n, [one[:2] for one in stretches])
     shared = {one[1] for one in stretches} & {one[0] for one in stretches}  # edges between two intervals are kept

@@ -84,9 +84,9 @@ class SharesOverTime:
         self.table = self.units.clicks.reshape(self.units.n, -1)  # [part, item]
 
     def moved(self, threads: int = 1, tell: Tell = silent) -> list[MovedStretch]:
-        """All stretches in which shares moved, each judged, in order."""
-        # bots that come around the clock have a larger share at night than by day: regimes that touch are one stretch
-        # nobody follows them with other lists: what lies beside has other shares because items come and go
+        """Find and judge all stretches in which shares moved, in order."""
+        # bots that run around the clock have a larger share at night than by day: adjacent regimes are one stretch;
+        # no learner reacts with other lists: shares next to a stretch differ because items come and go
         changed = intervals(self.units, threads, tell, apart=False, widen=False)
         calm = ~marked(self.units.n, [(part.start, part.end) for part in changed])
         calm = calm if calm.any() else ~calm

@@ -1,4 +1,4 @@
-"""Fields of other systems' rows: each under several names, and the words for shown and clicked. Needs no polars."""
+"""Look up fields of other systems' rows under several names, and classify their words. Needs no polars."""
 
 import datetime
 import json
@@ -16,36 +16,36 @@ SEEN = {
 
 
 class WrongRow(ValueError):
-    """A row that cannot be used, and why."""
+    """Raised for a row that cannot be used, with the reason."""
 
 
 def plain_word(word: Any) -> str:
-    """A word for what a row tells of, in small letters."""
+    """Normalise the name of an action or event: lower case with underscores."""
     return str(word).strip().lower().replace("-", "_").replace(" ", "_")
 
 
 def is_click(word: Any) -> bool:
-    """Whether the word for what a row tells of says that something was clicked."""
+    """Whether the name of an action or event means a click."""
     return plain_word(word) in CLICKED
 
 
 def is_shown(word: Any) -> bool:
-    """Whether the word for what a row tells of says that something was shown."""
+    """Whether the name of an action or event means that something was shown."""
     return plain_word(word) in SEEN
 
 
 def first_of(row: dict[str, Any], *names: str) -> Any:
-    """The first of some fields that is there, whatever the case of its name; names with dots reach into objects."""
+    """The first of the fields with a value, ignoring case; names with dots reach into nested objects."""
     return first_in(lowered(row), *names)
 
 
 def lowered(row: dict[str, Any]) -> dict[str, Any]:
-    """The fields that have a value, with their names in small letters."""
+    """The fields that have a value, with lower-case names."""
     return {str(name).lower(): value for name, value in row.items() if value is not None}
 
 
 def first_in(row: dict[str, Any], *names: str) -> Any:
-    """The first of some fields that is there, as `first_of`, of a row that was lowered before."""
+    """The same as `first_of`, for a row that is already `lowered`."""
     for name in names:
         value: Any = row.get(name.lower())
         if value is None and "." in name:
@@ -59,7 +59,7 @@ def first_in(row: dict[str, Any], *names: str) -> Any:
 
 
 def opened(value: Any) -> Any:
-    """A value that is JSON in text as what it says."""
+    """Parse a value that is JSON text; others are returned as they are."""
     if isinstance(value, str) and value[:1] in "[{":
         try:
             return json.loads(value)
@@ -69,7 +69,7 @@ def opened(value: Any) -> Any:
 
 
 def number(value: Any) -> float:
-    """A number, NaN where it is none."""
+    """Convert to a number; NaN if that fails."""
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
@@ -77,7 +77,7 @@ def number(value: Any) -> float:
 
 
 def seconds(time: Any) -> float:
-    """A time as a number to compare by; NaN where there is none."""
+    """A time as a sortable number, seconds since 1970 for ISO 8601 text; NaN if it cannot be parsed."""
     value = number(time)
     if not math.isnan(value):
         return value

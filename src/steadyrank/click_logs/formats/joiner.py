@@ -1,4 +1,4 @@
-"""Lists that some rows show and clicks that others tell of, brought together. Needs no polars."""
+"""Join lists from some rows with clicks and outcomes from others. Needs no polars."""
 
 import bisect
 import collections
@@ -11,19 +11,19 @@ from .fields import number, seconds
 
 @dataclass(slots=True)
 class ShownList:
-    """A list from the top, and what is known of its visit."""
+    """A list from the top, and its visit."""
 
-    row: int  # the first that tells of it
+    row: int  # the first row of the list
     items: list[Any]
-    time: float | None  # NaN for one that cannot be read
+    time: float | None  # NaN if it cannot be parsed
     client: Any
     board: Any
     segment: Any = None
     features: Any = None
-    query: Any = None  # what was asked
-    places: list[float] | None = None  # of its items, where it is told of item by item
-    bits: list[int] = field(default_factory=list)  # whether each item was clicked, once joined
-    value: float = 0.0  # of what came of its clicks, once joined
+    query: Any = None  # text of the query
+    places: list[float] | None = None  # of its items, if these came in separate rows
+    bits: list[int] = field(default_factory=list)  # whether each item was clicked, after joining
+    value: float = 0.0  # total value of outcomes of its clicks, after joining
 
 
 @dataclass(slots=True)
@@ -37,14 +37,14 @@ class _Click:
 
 
 class EventJoiner:
-    """Takes lists, single shown items and clicks, and gives the lists with what of them was clicked."""
+    """Collects lists, single shown items, clicks and outcomes, and joins them."""
 
     def __init__(self) -> None:
         self.lists: list[ShownList] = []
         self._by_key: dict[Any, int] = {}
         self._clicks: list[_Click] = []
-        self._outcomes: dict[tuple[Any, str], dict[str, float]] = {}  # by list and item, each by its id
-        self._others: collections.Counter[str] = collections.Counter()  # rows that are neither, by what they are
+        self._outcomes: dict[tuple[Any, str], dict[str, float]] = {}  # by list and item, then by id of the outcome
+        self._others: collections.Counter[str] = collections.Counter()  # counts of all other rows by kind
 
     def add_list(
         self,
@@ -58,7 +58,7 @@ class EventJoiner:
         features: Any = None,
         query: Any = None,
     ) -> None:
-        """A list from the top, and what is known of its visit. One that is told of twice, by its key, is one."""
+        """Add a list from the top, with its visit. Lists with the same key are merged."""
         if key is not None and key in self._by_key:
             before = self.lists[self._by_key[key]]
             if len(before.items) < len(items):
@@ -72,7 +72,7 @@ class EventJoiner:
         self.lists.append(ShownList(row, items, _time(time), client, board, segment, features, query))
 
     def add_shown_item(self, row: int, key: Any, item: Any, place: Any, time: Any, client: Any, board: Any) -> None:
-        """An item of a list that is told of item by item."""
+        """Add an item to a list whose items come in separate rows."""
         if key not in self._by_key:
             self.add_list(row, key, [], time, client, board)
             self.lists[-1].places = []
@@ -84,19 +84,19 @@ class EventJoiner:
     def add_click(
         self, row: int, key: Any, item: Any, time: Any = None, client: Any = None, board: Any = None
     ) -> None:
-        """A click; without a key it belongs to the last list of its client that shows the item."""
+        """Add a click; without a key it belongs to the last list of its client that shows the item."""
         self._clicks.append(_Click(row, key, str(item), _time(time), client, board))
 
     def add_outcome(self, key: Any, item: Any, id_: str, amount: float) -> None:
-        """What came of a click on an item of a list, once by its id; less than 0 for a return."""
+        """Add an outcome of a click on an item of a list, below 0 for a return; repeated ids are ignored."""
         self._outcomes.setdefault((key, str(item)), {}).setdefault(id_, amount)
 
     def add_other(self, what: Any) -> None:
-        """A row that tells of neither."""
+        """Count a row of another kind."""
         self._others[str(what)] += 1
 
     def join(self) -> list[str]:
-        """Put the items of each list in order and give it its clicks; what is to be said of rows that are in none."""
+        """Order the items of each list, and assign clicks and outcomes to lists; returns notes on unused rows."""
         for one in self.lists:
             if one.places and not any(map(math.isnan, one.places)):
                 order = sorted(range(len(one.items)), key=one.places.__getitem__)
@@ -115,7 +115,7 @@ class EventJoiner:
         return notes
 
     def _give_values(self, clicked: dict[int, set[str]]) -> int:
-        """Give each list what came of its clicks, of none less than 0; how many outcomes have no click."""
+        """Add up the outcomes of each list, at least 0 per click; returns the number of outcomes without a click."""
         unclicked = 0
         for (key, item), amounts in self._outcomes.items():
             i = self._by_key.get(key, -1)
@@ -126,7 +126,7 @@ class EventJoiner:
         return unclicked
 
     def _clicked(self) -> tuple[dict[int, set[str]], int]:
-        """What was clicked of each list, by its number, and how many clicks have no list."""
+        """Return the items clicked by number of the list, and the number of clicks without a list."""
         clicked: dict[int, set[str]] = collections.defaultdict(set)
         lost = 0
         names = [set(one.items) for one in self.lists]
@@ -154,5 +154,5 @@ def _time(given: Any) -> float | None:
 
 
 def _when(one: ShownList | _Click) -> float:
-    """A time to compare by: without one, the number of the row."""
+    """The time to sort by, or the row number without a time."""
     return float(one.row) if one.time is None or math.isnan(one.time) else one.time

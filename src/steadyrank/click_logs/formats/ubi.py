@@ -1,6 +1,6 @@
 """User Behavior Insights 1.x of OpenSearch and Elasticsearch: queries with their hits, and events, by `query_id`.
 
-The service takes these rows, too.
+The service accepts these rows, too.
 """
 
 import math
@@ -13,12 +13,12 @@ from .joiner import EventJoiner
 NAME = "ubi"
 WORDS = "User Behavior Insights 1.x: queries and events, joined on query_id"
 TEXT = "user_query"
-BOARDS = TEXT, "application"  # columns that may name the board of a list: of its query, of where it was shown
+BOARDS = TEXT, "application"  # columns that may name the board of a list: its query, or where it was shown
 HITS = ("query_response_hit_ids", "query_response_hits_ids")
 SEGMENT, FEATURES = ("query_attributes.segment",), ("query_attributes.features",)
 OBJECT = ("event_attributes.object.object_id", "event_attributes.object.internal_id")
-RETURNS = {"return", "returned", "refund", "refunded"}  # actions that take off what was reported before
-# where the value of an action stands below `event_attributes`; None: in `value`, and it is 1 without one
+RETURNS = {"return", "returned", "refund", "refunded"}  # actions whose value is subtracted
+# the field of `event_attributes` with the value of each action; None: `value`, or 1 without that field
 Values: TypeAlias = Mapping[str, str | None]
 PURCHASES: Values = dict.fromkeys(["purchase", "purchased", "buy", "bought", "order", "ordered", *sorted(RETURNS)])
 NO_VALUES: Values = {}
@@ -26,7 +26,7 @@ PLACE = ("event_attributes.position.ordinal", "event_attributes.position.index",
 
 
 class Query(NamedTuple):
-    """A list that was shown, from the top; `segment` and `features` are what is known of the visit, unchecked."""
+    """A list that was shown, from the top; `segment` and `features` of the visit are not validated."""
 
     id: Any
     items: list[Any]
@@ -35,7 +35,7 @@ class Query(NamedTuple):
     board: Any
     segment: Any = None
     features: Any = None
-    text: Any = None  # what was asked
+    text: Any = None  # text of the query
 
 
 class Click(NamedTuple):
@@ -59,38 +59,38 @@ class Seen(NamedTuple):
 
 
 class Worth(NamedTuple):
-    """Something that came of a click on an item of a query's list."""
+    """An outcome of a click on an item of a query's list."""
 
     query: Any
     item: Any
     action: str
-    field: str  # where its value stands
-    value: Any  # unchecked
+    field: str  # that holds its value
+    value: Any  # not validated
     time: Any
     client: Any
     board: Any
 
     @property
     def id(self) -> str:
-        """What it is known by among all that came of the click: the same event again is the same."""
+        """Identifies the outcome among those of the click, so that a repeated event counts once."""
         return f"{self.action} {'' if self.time is None else seconds(self.time)}"
 
 
 class Other(NamedTuple):
-    """A row that tells of neither, by what it is."""
+    """A row of another kind; `what`: its name."""
 
     what: Any
 
 
 Row: TypeAlias = Query | Click | Seen | Worth | Other
-# every field, in small letters, that `read` looks at; of an object, its outermost name
+# every field that `read` looks at, in lower case; for nested fields, the outermost name
 FIELDS = {"query_id", "action_name", "timestamp", "client_id", "session_id", "user_id", "application", TEXT, *HITS}
 FIELDS |= {"query_attributes", "event_attributes", "object_id"}
-FIELDS |= {*SEGMENT, *FEATURES, *OBJECT, *PLACE}  # what would be told under the whole name, dots included
+FIELDS |= {*SEGMENT, *FEATURES, *OBJECT, *PLACE}  # also as flat names with dots
 
 
 def values_told(text: str) -> Values:
-    """Which actions are outcomes and where their values stand, of text such as `purchase:price,watch:seconds`."""
+    """Parse actions that are outcomes, with the fields of their values, from `purchase:price,watch:seconds`."""
     told: dict[str, str | None] = {}
     for part in text.split(","):
         action, colon, field = part.strip().partition(":")
@@ -102,12 +102,12 @@ def values_told(text: str) -> Values:
 
 
 def read(row: dict[str, Any], values: Values = PURCHASES) -> Row:
-    """What a row says; `position.ordinal` counts from the top, `position.index` does where that is used.
+    """Interpret a row. `position.ordinal` counts from the top, and so does `position.index` if used instead.
 
-    `values`: which actions are outcomes.
-    `query_attributes` may hold anything; the plugin of OpenSearch takes text alone there, so `features` may be JSON.
+    `values`: actions that are outcomes. `query_attributes` may hold anything; the plugin of OpenSearch only accepts
+    text there, so `features` may be JSON text.
     """
-    row = lowered(row)  # once: it may have any number of other fields
+    row = lowered(row)  # only once: it may have any number of other fields
     key, action = first_in(row, "query_id"), first_in(row, "action_name")
     time, client = first_in(row, "timestamp"), first_in(row, "client_id", "session_id", "user_id")
     board = first_in(row, "application")
@@ -131,7 +131,7 @@ def read(row: dict[str, Any], values: Values = PURCHASES) -> Row:
 
 
 def _as_number(value: Any) -> Any:
-    """Text that is a number as that number; anything else as it is."""
+    """Convert text to a number if possible; other values are returned as they are."""
     return value if not isinstance(value, str) or math.isnan(number(value)) else number(value)
 
 
@@ -141,7 +141,7 @@ def fits(row: dict[str, Any]) -> bool:
 
 
 def take(row: dict[str, Any], number: int, joiner: EventJoiner, values: Values = NO_VALUES) -> None:
-    """Take a query or an event; `values`: which actions are outcomes."""
+    """Add a query or an event; `values`: actions that are outcomes."""
     match read(row, values):
         case Query(id_, items, time, client, board, segment, features, text):
             joiner.add_list(number, id_, items, time, client, board, segment, features, text)
@@ -156,7 +156,7 @@ def take(row: dict[str, Any], number: int, joiner: EventJoiner, values: Values =
 
 
 def _amount(worth: Worth) -> float:
-    """What it adds to what the click is worth."""
+    """The amount that an outcome adds to the value of the click; raises WrongRow for an invalid value."""
     value = worth.value
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < math.inf:
         raise WrongRow(f"{worth.field} of {worth.action} is a number of at least 0, not {value!r:.80}")

@@ -9,7 +9,7 @@ from ..click_logs.looks import Impressions
 from ..core.arrays import Bools
 from .detect import cohorts as detect
 from .detect.cohorts import SuspectCohort, odd_cohorts
-from .detect.stretches import Recall, anew
+from .detect.stretches import StepCache, always_compute
 from .over_time import over_time
 from .results import Audit
 
@@ -31,7 +31,7 @@ class CohortsAudit:
 
 
 def cohorts_told(
-    log: ClickLog, shown: Impressions, items: list[Any], suspect: Bools, recall: Recall = anew
+    log: ClickLog, shown: Impressions, items: list[Any], suspect: Bools, cached: StepCache = always_compute
 ) -> dict[str, CohortsAudit]:
     """Audit all cohorts; returns results by role, such as network.
 
@@ -43,7 +43,7 @@ def cohorts_told(
         note = "No column says who: what clients share is not judged; name one with --client."
         if log.client is not None:
             whose = log.client, len(log.clients), of, values, items, suspect
-            judged, named = recall(f"cohorts-{role}", functools.partial(odd_cohorts, shown, *whose))
+            judged, named = cached(f"cohorts-{role}", functools.partial(odd_cohorts, shown, *whose))
             note = "" if judged >= detect.COHORTS else _too_few(role, judged)
         by_role[role] = CohortsAudit(judged, named, over_time(log, values, of, DRAWN), note)
     return by_role

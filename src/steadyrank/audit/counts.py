@@ -5,7 +5,7 @@ import json
 import math
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from ..core.settings import real
 from .detect.attention import sums
 from .detect.senders import AlikeSenders, alike, visits_of
 from .detect.shares import MovedStretch, SharesOverTime
-from .detect.stretches import Tell, silent
+from .detect.stretches import OnProgress, ignore_progress
 from .over_time import over_time, ticks, told_time
 from .sentences import percent, place_in_time
 from .visitors import visitors_told
@@ -151,7 +151,7 @@ def run(
     events: Sequence[tuple[str, str]] = (),
     recent: float = RECENT,
     keep: str | pathlib.Path | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: OnProgress | None = None,
     **columns: str | None,
 ) -> CountsAudit:
     """Audit events without lists, such as downloads, votes or plays: files or data frames, as `audit` takes them.
@@ -167,7 +167,7 @@ def run(
     real("most_broken", most_broken, 0.0, 1.0)
     real("recent", recent, 0.0, 36_500.0)
     holidays = [holiday(*one) for one in events]
-    say = progress or (lambda step, done, of: None)
+    report_progress = progress or ignore_progress
     read_as = {"columns": columns, "time": time_format, "broken": most_broken, "events": events, "recent": recent}
     kept = None if keep is None else Kept(pathlib.Path(keep), logs, {"counts": True, **read_as})
     with contextlib.closing(kept) if kept is not None else contextlib.nullcontext():
@@ -178,11 +178,11 @@ def run(
             most_broken=most_broken,
             events=True,
             kept=kept,
-            progress=lambda rows, of: say("reading", rows, of),
+            progress=lambda rows, of: report_progress("reading", rows, of),
         )
         read_log, left_out = without_holidays(read_log, holidays)
         read_log, visitors = without_declared(read_log)
-        return replace(_Counts(read_log).result(recent, left_out, visitors, say), kept=kept)
+        return replace(_Counts(read_log).result(recent, left_out, visitors, report_progress), kept=kept)
 
 
 @dataclass(frozen=True)
@@ -210,9 +210,11 @@ class _Counts:
         if self.client is not None:
             self.visit = visits_of(self.item, self.client, self.time, self.unit)
 
-    def result(self, recent: float, notes: list[str], visitors: Visitors | None, tell: Tell = silent) -> CountsAudit:
-        moved = self.shares.moved(os.cpu_count() or 1, tell)
-        tell("counting", 0, 0)
+    def result(
+        self, recent: float, notes: list[str], visitors: Visitors | None, on_progress: OnProgress = ignore_progress
+    ) -> CountsAudit:
+        moved = self.shares.moved(os.cpu_count() or 1, on_progress)
+        on_progress("counting", 0, 0)
         suspect = [one for one in moved if one.kind == "suspect"]
         groups = self._alike()
         senders = self._senders(groups, suspect)

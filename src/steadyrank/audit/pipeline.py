@@ -3,9 +3,9 @@
 import contextlib
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -26,12 +26,10 @@ from .cohorts import cohorts_told, with_cohorts
 from .detect.clients import NOBODY, OddClients, stand_out
 from .detect.findings import BoardTask, Finding, analyse
 from .detect.reloads import reloads
-from .detect.stretches import anew
+from .detect.stretches import OnProgress, always_compute, ignore_progress
 from .results import Audit
 from .since import FileRead, State, clients_of_new, of_new
 from .visitors import visitors_told
-
-Progress: TypeAlias = Callable[[str, int, int], None]  # step, amount done, total amount
 
 FEWEST_CLICKS = 30  # clicks below which a note warns that the log shows hardly anything
 
@@ -50,7 +48,7 @@ def run(
     since: str | pathlib.Path | None = None,
     keep: str | pathlib.Path | None = None,
     on: str = "local",
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
     **columns: str | None,
 ) -> Audit:
     """Audit logs: Parquet, CSV or JSON, or frames of polars or pandas, oldest rows first unless there are times.
@@ -80,7 +78,7 @@ def run(
     if columns.get("user_agent"):
         check_package()
     holidays = [holiday(*one) for one in events]
-    say = progress or (lambda step, done, of: None)
+    report_progress = progress or ignore_progress
     state = None if since is None else State.at(pathlib.Path(since))
     files: dict[str, FileRead] = {}
     if state is not None:
@@ -92,7 +90,7 @@ def run(
         before = {"state": None if state is None else seen(state.path)}
         kept = Kept(pathlib.Path(keep), logs, read_as | judged | before)
     with contextlib.closing(kept) if kept is not None else contextlib.nullcontext():
-        recall = anew if kept is None else kept.recall
+        cached = always_compute if kept is None else kept.cached
         click_log = read(
             logs,
             columns,
@@ -102,18 +100,18 @@ def run(
             most_broken=most_broken,
             by_query=True,
             kept=kept,
-            progress=lambda rows, of: say("reading", rows, of),
+            progress=lambda rows, of: report_progress("reading", rows, of),
         )
         click_log, left_out = without_holidays(click_log, holidays)
         click_log, visitors = without_declared(click_log)
         whole = click_log if state is None else state.before(click_log)
         boards = by_board(whole)
         reloaded = _reloaded(whole)
-        everywhere: OddClients = recall("everywhere", lambda: _on_all_boards(whole, boards, reloaded))
+        everywhere: OddClients = cached("everywhere", lambda: _on_all_boards(whole, boards, reloaded))
         tasks = _tasks(whole, boards, everywhere, looks, reloaded)
         if len(tasks) == 1 and on == "local":
-            tasks = [tasks[0]._replace(tell=say, recall=recall)]
-        findings = _findings(tasks, on, say, kept)
+            tasks = [tasks[0]._replace(on_progress=report_progress, cached=cached)]
+        findings = _findings(tasks, on, report_progress, kept)
         notes = [*_notes(click_log), *left_out]
         if kept is not None and kept.began_anew:
             notes.append(
@@ -134,16 +132,16 @@ def run(
             suspect = np.isin(click_log.row, audit.flagged["row"].to_numpy())
             if visitors is not None:
                 audit = replace(audit, visitors=visitors_told(visitors, click_log, suspect))
-            say("judging cohorts", 0, 0)
-            audit = with_cohorts(audit, cohorts_told(click_log, *_as_one_board(click_log), suspect, recall))
+            report_progress("judging cohorts", 0, 0)
+            audit = with_cohorts(audit, cohorts_told(click_log, *_as_one_board(click_log), suspect, cached))
         audit = replace(audit, kept=kept)
         if clean is None:
             return audit
-        say("writing", 0, 0)
+        report_progress("writing", 0, 0)
         return replace(audit, clean=write_clean(pathlib.Path(clean), whole, weights(boards, findings, whole)))
 
 
-def _findings(tasks: list[BoardTask], on: str, say: Progress, kept: Kept | None) -> list[Finding]:
+def _findings(tasks: list[BoardTask], on: str, report_progress: OnProgress, kept: Kept | None) -> list[Finding]:
     """Analyse boards in parallel, except those with results in `kept`; returns findings in the order of tasks."""
     findings: dict[int, Finding] = {}
     left = []
@@ -152,13 +150,13 @@ def _findings(tasks: list[BoardTask], on: str, say: Progress, kept: Kept | None)
             findings[task.board] = kept.get(f"board-{task.board}")
         else:
             left.append(task)
-    say("auditing", len(findings), len(tasks))
+    report_progress("auditing", len(findings), len(tasks))
     with contextlib.closing(workers.run(analyse, left, on=on)) as ended:
         for task, finding in ended:
             findings[task.board] = finding
             if kept is not None:
                 kept.put(f"board-{task.board}", finding)
-            say("auditing", len(findings), len(tasks))
+            report_progress("auditing", len(findings), len(tasks))
     return [findings[task.board] for task in tasks]
 
 

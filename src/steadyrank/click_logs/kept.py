@@ -101,7 +101,7 @@ class Kept:
         with replacing(self._step(step)) as file:
             pickle.dump(result, file)
 
-    def recall(self, step: str, compute: Callable[[], Any]) -> Any:
+    def cached(self, step: str, compute: Callable[[], Any]) -> Any:
         """The result of a step, computed and stored if missing. Thread-safe for different steps."""
         if not self.holds(step):
             self.put(step, compute())

@@ -11,7 +11,18 @@ import numpy as np
 from ...core.arrays import Bools, Floats, Ints, Small
 from .bayes_factors import GROUPED, REFERENCE
 from .scales import Tally, Units, count_where
-from .stretches import BAR, SHORTEST, Elsewhere, Recall, Stretch, Tell, anew, parts, silent, tightened
+from .stretches import (
+    BAR,
+    SHORTEST,
+    Elsewhere,
+    OnProgress,
+    StepCache,
+    Stretch,
+    always_compute,
+    ignore_progress,
+    parts,
+    tightened,
+)
 from .two_regimes import two_states
 
 SUDDEN = 2.5  # nats by which a step must explain a change better than a gradual one
@@ -45,7 +56,9 @@ class ChangedStretch(NamedTuple):
         return self._replace(start=self.start * units.span, end=min(self.end * units.span, n))
 
 
-def regimes(units: Units, threads: int = 1, tell: Tell = silent, recall: Recall = anew) -> Small:
+def regimes(
+    units: Units, threads: int = 1, on_progress: OnProgress = ignore_progress, cached: StepCache = always_compute
+) -> Small:
     """The regime number of each part, int16[n]: 0, 1, ... in the order in which the regimes were separated.
 
     The log is divided in two at the clearest sudden change, and so are the results. O(looks log n) per division.
@@ -53,15 +66,15 @@ def regimes(units: Units, threads: int = 1, tell: Tell = silent, recall: Recall 
     label: Small = np.zeros(units.n, np.int16)
     queue, made = [0], 1
     cost = math.log(max(units.n, 2)) + CHANGE
-    whole = Stretch(units, np.arange(units.n), None, threads, tell, recall=_within(recall, "1-0"))
+    whole = Stretch(units, np.arange(units.n), None, threads, on_progress, cached=_within(cached, "1-0"))
     while queue and made < MOST_REGIMES:
         regime = queue.pop(0)
         where = np.flatnonzero(label == regime)
         if where.size < 2 * parts(SHORTEST, units):
             continue
         step = f"{made}-{regime}"
-        divide = functools.partial(_second, whole, where, made, cost, _within(recall, step))
-        second = recall(f"division-{step}", divide)
+        divide = functools.partial(_second, whole, where, made, cost, _within(cached, step))
+        second = cached(f"division-{step}", divide)
         if second is not None:
             label[where[second]] = made
             queue += [regime, made]
@@ -69,17 +82,17 @@ def regimes(units: Units, threads: int = 1, tell: Tell = silent, recall: Recall 
     return label
 
 
-def _within(recall: Recall, name: str) -> Recall:
-    """A `Recall` that prefixes the names of steps."""
-    return lambda step, compute: recall(f"{name}-{step}", compute)
+def _within(cached: StepCache, name: str) -> StepCache:
+    """A `StepCache` that prefixes the names of steps."""
+    return lambda step, compute: cached(f"{name}-{step}", compute)
 
 
-def _second(whole: Stretch, where: Ints, made: int, cost: float, recall: Recall) -> Bools | None:
+def _second(whole: Stretch, where: Ints, made: int, cost: float, cached: StepCache) -> Bools | None:
     """Divide the parts `where` of one regime, the log having `made` so far: which belong to a new one, or None."""
     if made == 1:
         return _clearest(whole, cost)
     rest = whole.elsewhere if 2 * where.size > whole.n else None  # most of the log is no attack: use all of it
-    some = Stretch(whole.units.only(where), where, None, whole.threads, whole.tell, rest, recall)
+    some = Stretch(whole.units.only(where), where, None, whole.threads, whole.on_progress, rest, cached)
     return _clearest(some, cost)
 
 
@@ -168,8 +181,8 @@ class Calm:
 def intervals(
     units: Units,
     threads: int = 1,
-    tell: Tell = silent,
-    recall: Recall = anew,
+    on_progress: OnProgress = ignore_progress,
+    cached: StepCache = always_compute,
     *,
     apart: bool = True,
     widen: bool = True,
@@ -179,9 +192,9 @@ def intervals(
     The longest regime is trusted. If two others touch, each is an interval if `apart`, else both are one. `widen`:
     whether to extend intervals by unusual behaviour next to them, as caused by a learner under attack. An interval
     must have enough evidence, a good part of it next to an edge, and sudden edges: steps must explain both together
-    better than gradual changes. `tell` reports progress, and `recall` caches longer steps.
+    better than gradual changes. `on_progress` reports progress, and `cached` caches longer steps.
     """
-    label = _settled(regimes(units, threads, tell, recall), parts(SHORTEST, units))
+    label = _settled(regimes(units, threads, on_progress, cached), parts(SHORTEST, units))
     suspect: Bools = label != np.bincount(label).argmax() if label.size else np.zeros(0, np.bool_)
     if not suspect.any():
         return []
@@ -192,7 +205,7 @@ def intervals(
     if not apart:
         logs, stretches = {0: log}, [(start, end, 0) for start, end in runs(suspect)]
     for _ in range(2):
-        tell("placing edges", 0, 0)
+        on_progress("placing edges", 0, 0)
         stretches = _cut(logs, stretches, widen)
     if len(runs(suspect)) >= TURNS and sum(end - start for start, end, _ in stretches) > TURN_SHARE * units.n:
         return []  # two behaviours that alternate with similar lengths are day and night

@@ -26,7 +26,7 @@ from .explanations import Explanation, Usual, by_pairs, explain, gathered, usual
 from .outcomes import Outcomes, RaisedItem, outcomes_of
 from .place_rates import PlaceRates, place_rates
 from .scales import Tally, Units, summed_up, tally
-from .stretches import BAR, Recall, Tell, anew, rates_by_item, silent
+from .stretches import BAR, OnProgress, StepCache, always_compute, ignore_progress, rates_by_item
 
 DRAWS = 24  # random draws, and at most as many usual stretches, that calibrate evidence
 LONGEST_DRAW = 2_000  # most impressions in a draw: enough to calibrate
@@ -53,8 +53,8 @@ class BoardTask(NamedTuple):
     propensities: Floats | None = None  # attention of places, if given
     bought: Bools | None = None  # [n] whether each list has an outcome, if known
     reloaded: Bools | None = None  # [n] `reloads`, if clients and times are known
-    tell: Tell = silent  # progress callback
-    recall: Recall = anew  # cache of longer steps
+    on_progress: OnProgress = ignore_progress  # progress callback
+    cached: StepCache = always_compute  # cache of longer steps
 
 
 @dataclass(frozen=True)
@@ -208,19 +208,19 @@ class BoardInspection:
             kind = kind if sure >= SURE else "chance"
         return Judged(part, kind, sure, explanation.level)
 
-    def judged_intervals(self, tell: Tell) -> tuple[list[Judged], Usual, Calm]:
+    def judged_intervals(self, on_progress: OnProgress) -> tuple[list[Judged], Usual, Calm]:
         """Return the intervals in which clicks changed, each judged; usual behaviour; and the usual impressions.
 
         Intervals that turn out harmless count as usual when the others are judged again.
         """
         n = self.impressions.n
-        threads, recall = self.task.threads, self.task.recall
-        by_parts = recall("changes", lambda: intervals(self.units, threads, tell, recall))
+        threads, cached = self.task.threads, self.task.cached
+        by_parts = cached("changes", lambda: intervals(self.units, threads, on_progress, cached))
         changed: list[ChangedStretch] = [part.in_impressions(self.units, n) for part in by_parts]
         everything = self.counts(np.ones(n, np.bool_))
         judged: list[Judged] = []
         for _ in range(2):
-            tell("judging what changed", 0, 0)
+            on_progress("judging what changed", 0, 0)
             apart = [part for i, part in enumerate(changed) if not judged or judged[i].kind == "clicks"]
             if judged and len(apart) == len(changed):
                 break
@@ -280,18 +280,18 @@ def certainty(nats: float, scale: float, stretches: float) -> float:
 def analyse(task: BoardTask, pulse: Any) -> Finding:
     """Audit one board; `pulse` is called between steps and may cancel by raising an exception."""
 
-    def tell(step: str, done: int, of: int) -> None:
+    def on_progress(step: str, done: int, of: int) -> None:
         pulse()
-        task.tell(step, done, of)
+        task.on_progress(step, done, of)
 
-    tell("searching", 0, 0)
+    on_progress("searching", 0, 0)
     board, impressions = BoardInspection(task), task.impressions
-    judged, usual, free = board.judged_intervals(tell)
-    tell("judging clients", 0, 0)
+    judged, usual, free = board.judged_intervals(on_progress)
+    on_progress("judging clients", 0, 0)
     blamed = [(one.part, one.sure) for one in judged if one.kind == "clicks"]
     suspect = marked(impressions.n, [(part.start, part.end) for part, _ in blamed])
     people, odd = _people(task, suspect, [(part.start, part.end) for part, _ in blamed])
-    tell("describing", 0, 0)
+    on_progress("describing", 0, 0)
     clean = tally(impressions, ~suspect & ~odd)
     looks, clicks = tally(impressions)
     rate, clean_rate = rates_by_item(looks, clicks), rates_by_item(*clean)
@@ -329,7 +329,7 @@ def _people(task: BoardTask, suspect: Bools, parts: list[tuple[int, int]]) -> tu
     if task.client is None:
         return NOBODY, np.zeros(task.impressions.n, np.bool_)
     log = task.impressions, task.client, task.clients, task.items
-    people: OddClients = task.recall("clients", lambda: stand_out(*log, suspect, parts, task.boards, task.reloaded))
+    people: OddClients = task.cached("clients", lambda: stand_out(*log, suspect, parts, task.boards, task.reloaded))
     named = people.named if task.named_everywhere is None else np.append(people.named, task.named_everywhere)
     return people, impressions_of(named, task.client, len(task.clients))
 

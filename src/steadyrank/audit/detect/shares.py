@@ -21,7 +21,7 @@ from .changed_stretches import SUDDEN, ChangedStretch, intervals, marked
 from .explanations import StretchCounts, Usual, explain
 from .findings import SURE, certainty, changes_of
 from .scales import Tally, Units
-from .stretches import BANDS, BAR, Tell, silent
+from .stretches import BANDS, BAR, OnProgress, ignore_progress
 
 JUDGED = 500  # most frequent items that are judged individually; the others are combined
 PARTS = 2_048  # most parts of a log
@@ -83,11 +83,11 @@ class SharesOverTime:
         self.item, self.client, self.time, self.n = number[item], client, time, item.size
         self.table = self.units.clicks.reshape(self.units.n, -1)  # [part, item]
 
-    def moved(self, threads: int = 1, tell: Tell = silent) -> list[MovedStretch]:
+    def moved(self, threads: int = 1, on_progress: OnProgress = ignore_progress) -> list[MovedStretch]:
         """Find and judge all stretches in which shares moved, in order."""
         # bots that run around the clock have a larger share at night than by day: adjacent regimes are one stretch;
         # no learner reacts with other lists: shares next to a stretch differ because items come and go
-        changed = intervals(self.units, threads, tell, apart=False, widen=False)
+        changed = intervals(self.units, threads, on_progress, apart=False, widen=False)
         calm = ~marked(self.units.n, [(part.start, part.end) for part in changed])
         calm = calm if calm.any() else ~calm
         usual = _usual(self.table[calm].sum(axis=0))

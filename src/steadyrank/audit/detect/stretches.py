@@ -30,19 +30,17 @@ TOLL = 0.01  # nats, the price of an impression outside the trusted regime: with
 MOST_TRIED = 200  # candidates for one change
 ROUNDS = 4  # iterations of fitting a stretch
 BLOCKS = 64  # blocks of a log, each with one vote on each item
-Tell: TypeAlias = Callable[
-    [str, int, int], None
-]  # progress callback: step, amount done, total amount or 0 if unknown
-Recall: TypeAlias = Callable[[str, Callable[[], Any]], Any]  # cache of results: name of a step, how to compute it
+OnProgress: TypeAlias = Callable[[str, int, int], None]  # step, amount done, total amount or 0 if unknown
+StepCache: TypeAlias = Callable[[str, Callable[[], Any]], Any]  # cache of results: name of a step, how to compute it
 BANDS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98)  # quantiles of usual attraction that separate groups of items
 
 
-def silent(step: str, done: int, of: int) -> None:
-    """A `Tell` that does nothing."""
+def ignore_progress(step: str, done: int, of: int) -> None:
+    """An `OnProgress` that does nothing."""
 
 
-def anew(step: str, compute: Callable[[], Any]) -> Any:
-    """A `Recall` without a cache: always computes."""
+def always_compute(step: str, compute: Callable[[], Any]) -> Any:
+    """A `StepCache` without a cache: always computes."""
     return compute()
 
 
@@ -151,8 +149,8 @@ class Stretch(UsualRates):
 
     `where`: their indices in the log. `usual`: counts from which usual rates are learnt, by default of all parts.
     `elsewhere`: counts outside of stretches, by default of all parts. `threads`: how many scales are searched in
-    parallel; results do not depend on it. `tell` is called before each longer step and may raise; `recall` caches its
-    result.
+    parallel; results do not depend on it. `on_progress` is called before each longer step and may raise; `cached`
+    caches its result.
     """
 
     def __init__(
@@ -161,12 +159,12 @@ class Stretch(UsualRates):
         where: Ints,
         usual: Tally | None = None,
         threads: int = 1,
-        tell: Tell = silent,
+        on_progress: OnProgress = ignore_progress,
         elsewhere: Elsewhere | None = None,
-        recall: Recall = anew,
+        cached: StepCache = always_compute,
     ) -> None:
         self.units, self.where, self.n = units, where, units.n
-        self.threads, self.tell, self.recall = threads, tell, recall
+        self.threads, self.on_progress, self.cached = threads, on_progress, cached
         self._better: dict[tuple[int, int, bool], tuple[int, int]] = {}  # cache of `_fitted`
         self.few, self.shortest = parts(FEW, units), max(parts(SHORTEST, units), 2)
         self.toll = TOLL * units.span
@@ -215,7 +213,7 @@ class Stretch(UsualRates):
         for _ in range(ROUNDS):
             if (start, end, far) not in self._better:
                 refitted = functools.partial(self._refitted, start, end, far)
-                self._better[start, end, far] = self.recall(f"fit-{start}-{end}-{far}", refitted)
+                self._better[start, end, far] = self.cached(f"fit-{start}-{end}-{far}", refitted)
             better = self._better[start, end, far]
             if better == (start, end):
                 break
@@ -259,14 +257,14 @@ class Stretch(UsualRates):
 
         def finish(left: int) -> None:
             while len(begun) > left:
-                self.tell("searching", next(done), passes)
+                self.on_progress("searching", next(done), passes)
                 changes.extend(begun.popleft().result())
 
         with ThreadPoolExecutor(self.threads) as pool:
             for size, units in at_scales(self.units, shortest):
                 for backward in (False, True):
                     one = functools.partial(self._at_scale, (size, units, backward))
-                    begun.append(pool.submit(self.recall, f"pass-{size}-{backward}", one))
+                    begun.append(pool.submit(self.cached, f"pass-{size}-{backward}", one))
                 finish(self.threads)  # free the units of finished scales
             finish(0)
         tried: set[tuple[int, int]] = set()
@@ -311,7 +309,7 @@ class Stretch(UsualRates):
             one, two = self.between(at - near, at), self.between(at, at + near)
             path, before = np.zeros(self.n, np.int8), np.zeros(self.n, np.int8)
             for turn in range(6):
-                self.tell("dividing", 0, 0)
+                self.on_progress("dividing", 0, 0)
                 toll = 0.0 if turn == 0 else self.toll if path.mean() < 0.5 else -self.toll
                 two_states(self.gains(0, self.n, *self.rates(one, two)), cost, toll, path)
                 if path.all() or not path.any() or (turn and np.array_equal(path, before)):

@@ -15,8 +15,8 @@ def audit(log: Any, **options: Any) -> "Audit":
     audited = run(log, **options)
     if audited.state is not None:
         audited.state.write()
-    if audited.kept is not None:
-        audited.kept.remove()
+    if audited.checkpoint is not None:
+        audited.checkpoint.remove()
     return audited
 
 
@@ -26,8 +26,8 @@ def audit_counts(log: Any, **options: Any) -> "CountsAudit":
     from .counts import run
 
     counted = run(log, **options)
-    if counted.kept is not None:
-        counted.kept.remove()
+    if counted.checkpoint is not None:
+        counted.checkpoint.remove()
     return counted
 
 

@@ -13,10 +13,10 @@ import numpy as np
 import polars as pl
 
 from ..click_logs.agents import Visitors, check_package, without_declared
+from ..click_logs.checkpoint import Checkpoint
 from ..click_logs.click_log import ClickLog, read
 from ..click_logs.files import sources_of
 from ..click_logs.holidays import holiday, time_unit, without_holidays
-from ..click_logs.kept import Kept
 from ..core.arrays import Bools, Floats, Ints
 from ..core.compiling.announcing import announcing
 from ..core.files import replacing
@@ -99,7 +99,7 @@ class CountsAudit:
     summary: str = ""
     visitors: dict[str, Any] | None = None  # by kind, if user agents are known
     shares: dict[str, Any] = field(default_factory=dict)  # events over time, by the most frequent items: `over_time`
-    kept: Any = None  # checkpoints of `keep`, for the caller to remove
+    checkpoint: Any = None  # of `keep`; the caller removes it
 
     def __repr__(self) -> str:
         return f"<CountsAudit of {self.events:,} events: {self.summary[:500]}>"
@@ -169,20 +169,20 @@ def run(
     holidays = [holiday(*one) for one in events]
     report_progress = progress or ignore_progress
     read_as = {"columns": columns, "time": time_format, "broken": most_broken, "events": events, "recent": recent}
-    kept = None if keep is None else Kept(pathlib.Path(keep), logs, {"counts": True, **read_as})
-    with contextlib.closing(kept) if kept is not None else contextlib.nullcontext():
+    checkpoint = None if keep is None else Checkpoint(pathlib.Path(keep), logs, {"counts": True, **read_as})
+    with contextlib.closing(checkpoint) if checkpoint is not None else contextlib.nullcontext():
         read_log = read(
             logs,
             columns,
             time_format=time_format,
             most_broken=most_broken,
             events=True,
-            kept=kept,
+            checkpoint=checkpoint,
             progress=lambda rows, of: report_progress("reading", rows, of),
         )
         read_log, left_out = without_holidays(read_log, holidays)
         read_log, visitors = without_declared(read_log)
-        return replace(_Counts(read_log).result(recent, left_out, visitors, report_progress), kept=kept)
+        return replace(_Counts(read_log).result(recent, left_out, visitors, report_progress), checkpoint=checkpoint)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ import numpy as np
 
 from ..click_logs import mapped
 from ..click_logs.agents import check_package, without_declared
+from ..click_logs.checkpoint import Checkpoint, fingerprint
 from ..click_logs.click_log import BoardLog, ClickLog, by_board, read
 from ..click_logs.files import sources_of
 from ..click_logs.holidays import holiday, time_unit, without_holidays
-from ..click_logs.kept import Kept, seen
 from ..click_logs.looks import Impressions, ItemNumbers
 from ..core import workers
 from ..core.arrays import Bools, Floats, Ints
@@ -63,9 +63,9 @@ def run(
     the last for all below; by default estimated from the log. `clean`: a Parquet file to write, the log without
     suspect impressions. `since`: file with the state of earlier audits; only files that are new to it are read and
     reported. The caller writes the next state: `Audit.state`. `keep`: a folder for checkpoints, from which an
-    interrupted audit of the same files with the same options resumes. The caller removes them: `Audit.kept`. `on`:
-    where boards are audited, "local" or "ray". `progress(step, done, of)` is called from time to time, also within a
-    board if it is the only one; `of` is 0 while unknown.
+    interrupted audit of the same files with the same options resumes. The caller removes them: `Audit.checkpoint`.
+    `on`: where boards are audited, "local" or "ray". `progress(step, done, of)` is called from time to time, also
+    within a board if it is the only one; `of` is 0 while unknown.
     """
     logs = sources_of(log)
     real("most_broken", most_broken, 0.0, 1.0)
@@ -83,14 +83,14 @@ def run(
     files: dict[str, FileRead] = {}
     if state is not None:
         logs, files = state.unread(logs)
-    kept = None
+    checkpoint = None
     if keep is not None:
         read_as = {"columns": columns, "position": first_position, "time": time_format, "format": format}
         judged = {"broken": most_broken, "events": events, "looks": propensities}
-        before = {"state": None if state is None else seen(state.path)}
-        kept = Kept(pathlib.Path(keep), logs, read_as | judged | before)
-    with contextlib.closing(kept) if kept is not None else contextlib.nullcontext():
-        cached = always_compute if kept is None else kept.cached
+        before = {"state": None if state is None else fingerprint(state.path)}
+        checkpoint = Checkpoint(pathlib.Path(keep), logs, read_as | judged | before)
+    with contextlib.closing(checkpoint) if checkpoint is not None else contextlib.nullcontext():
+        cached = always_compute if checkpoint is None else checkpoint.cached
         click_log = read(
             logs,
             columns,
@@ -99,7 +99,7 @@ def run(
             format=format,
             most_broken=most_broken,
             by_query=True,
-            kept=kept,
+            checkpoint=checkpoint,
             progress=lambda rows, of: report_progress("reading", rows, of),
         )
         click_log, left_out = without_holidays(click_log, holidays)
@@ -111,11 +111,12 @@ def run(
         tasks = _tasks(whole, boards, everywhere, looks, reloaded)
         if len(tasks) == 1 and on == "local":
             tasks = [tasks[0]._replace(on_progress=report_progress, cached=cached)]
-        findings = _findings(tasks, on, report_progress, kept)
+        findings = _findings(tasks, on, report_progress, checkpoint)
         notes = [*_notes(click_log), *left_out]
-        if kept is not None and kept.began_anew:
+        if checkpoint is not None and checkpoint.replaced_other:
             notes.append(
-                f"{kept.folder} kept what an audit of other files or with other options had done: it began anew."
+                f"{checkpoint.folder} held the checkpoint of an audit of other files or with other options, "
+                "which was discarded."
             )
         if state is not None:
             next_state = state.after(whole, files, boards, findings)
@@ -134,28 +135,30 @@ def run(
                 audit = replace(audit, visitors=visitors_told(visitors, click_log, suspect))
             report_progress("judging cohorts", 0, 0)
             audit = with_cohorts(audit, cohorts_told(click_log, *_as_one_board(click_log), suspect, cached))
-        audit = replace(audit, kept=kept)
+        audit = replace(audit, checkpoint=checkpoint)
         if clean is None:
             return audit
         report_progress("writing", 0, 0)
         return replace(audit, clean=write_clean(pathlib.Path(clean), whole, weights(boards, findings, whole)))
 
 
-def _findings(tasks: list[BoardTask], on: str, report_progress: OnProgress, kept: Kept | None) -> list[Finding]:
-    """Analyse boards in parallel, except those with results in `kept`; returns findings in the order of tasks."""
+def _findings(
+    tasks: list[BoardTask], on: str, report_progress: OnProgress, checkpoint: Checkpoint | None
+) -> list[Finding]:
+    """Analyse boards in parallel, except those in `checkpoint`; returns findings in the order of tasks."""
     findings: dict[int, Finding] = {}
     left = []
     for task in tasks:
-        if kept is not None and kept.holds(f"board-{task.board}"):
-            findings[task.board] = kept.get(f"board-{task.board}")
+        if checkpoint is not None and checkpoint.holds(f"board-{task.board}"):
+            findings[task.board] = checkpoint.get(f"board-{task.board}")
         else:
             left.append(task)
     report_progress("auditing", len(findings), len(tasks))
     with contextlib.closing(workers.run(analyse, left, on=on)) as ended:
         for task, finding in ended:
             findings[task.board] = finding
-            if kept is not None:
-                kept.put(f"board-{task.board}", finding)
+            if checkpoint is not None:
+                checkpoint.put(f"board-{task.board}", finding)
             report_progress("auditing", len(findings), len(tasks))
     return [findings[task.board] for task in tasks]
 

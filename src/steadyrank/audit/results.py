@@ -165,7 +165,7 @@ class Audit:
     visitors: dict[str, Any] | None = None  # by kind, if user agents are known
     cohorts: dict[str, Any] = field(default_factory=dict)  # by role, such as network: `CohortsAudit`
     state: Any = None  # for `since` of the next audit; the caller writes it
-    kept: Any = None  # checkpoints of `keep`; the caller removes them
+    checkpoint: Any = None  # of `keep`; the caller removes it
 
     def __repr__(self) -> str:
         return f"<Audit of {self.impressions:,} impressions: {_short(self.summary, 500)}>"

@@ -141,8 +141,8 @@ def _audit(options: argparse.Namespace, limit: float | None, broken: float, look
         result, lines, surely = _counts(options, broken, progress.show)
         progress.close()
         code = _told(result, lines, surely, limit, options)
-        if result.kept is not None:
-            result.kept.remove()
+        if result.checkpoint is not None:
+            result.checkpoint.remove()
         return code
     from ..audit.pipeline import run
     from ..audit.since import NothingNewError
@@ -156,8 +156,8 @@ def _audit(options: argparse.Namespace, limit: float | None, broken: float, look
     code = _told(result, _lines, result.suspect_share[0], limit, options)
     if result.state is not None:  # only after the output: files of an interrupted run must stay new to the next
         result.state.write()
-    if result.kept is not None:
-        result.kept.remove()
+    if result.checkpoint is not None:
+        result.checkpoint.remove()
     return code
 
 

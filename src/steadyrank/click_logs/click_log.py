@@ -15,10 +15,10 @@ import polars as pl
 
 from ..core.arrays import Bools, Floats, Ints
 from . import mapped
+from .checkpoint import ROWS, Checkpoint
 from .columns import Columns, check_roles, understand, understand_events
 from .conversion import Format, check_told, chosen_format, converted
 from .files import EXAMPLES, ROW, Broken, Source, kind_of, peek, read_blocks, rows_in
-from .kept import ROWS, Kept
 from .looks import Impressions, ItemNumbers, blocks, first_of, picked
 from .rows import NOTHING_READ, BlockImpressions, ReadBefore, impression_blocks
 
@@ -85,7 +85,7 @@ def read(
     most_broken: float = 0.01,
     events: bool = False,
     by_query: bool = False,
-    kept: Kept | None = None,
+    checkpoint: Checkpoint | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ClickLog:
     """Read the log in files or data frames, in the order given.
@@ -93,8 +93,8 @@ def read(
     `roles`: columns by role; the others are guessed. `events`: whether rows are events without lists; each becomes a
     list of one item that was clicked. `by_query`: whether the lists of each query form a board, if another system's
     schema has queries and no other board is given. If more than a share `most_broken` of the rows cannot be used,
-    raises ValueError with examples. `kept`: checkpoints to resume from and to extend; a log of another system is
-    always read from the start. `progress` is called with the number of rows read so far and the total, 0 if unknown.
+    raises ValueError with examples. `checkpoint`: to resume from and to extend; a log of another system is always
+    read from the start. `progress` is called with the number of rows read so far and the total, 0 if unknown.
     """
     check_roles(roles)
     _check_files(logs)
@@ -112,10 +112,10 @@ def read(
         logs = [other.frame]
         told = {"value": "value"} if "value" in other.frame.columns else {}
         columns = understand(other.frame.drop(ROW), {"items": "items", "clicked": "clicked", **told}, None)
-        kept = None
+        checkpoint = None
     else:
         read_as = columns.in_words()
-    reader = _Reader(columns, kept)
+    reader = _Reader(columns, checkpoint)
     reader.take_all(logs, progress)
     scattered = columns.items is None and columns.impression is not None and reader.scattered()
     if scattered:
@@ -221,61 +221,61 @@ def only(log: ClickLog, kept: Bools) -> ClickLog:
 
 
 class _Reader:
-    """Collects the impressions of blocks into a log. `kept`: checkpoints of what it collected, to resume from."""
+    """Collects the impressions of blocks into a log. `checkpoint`: where to save the state, and to resume from."""
 
-    def __init__(self, columns: Columns, kept: Kept | None = None) -> None:
-        self.columns, self.kept = columns, kept
+    def __init__(self, columns: Columns, checkpoint: Checkpoint | None = None) -> None:
+        self.columns, self.checkpoint = columns, checkpoint
         self.items, self.boards, self.clients = _Names(), _Names(), _Names()
         self.cohorts = {role: _Names() for role in columns.cohorts()}
-        self.arrays = mapped.GrowingArrays() if kept is None else kept.arrays()
+        self.arrays = mapped.GrowingArrays() if checkpoint is None else checkpoint.arrays()
         self.broken: list[Broken] = []
         self.n_broken = self.n_rows = self.repeats = 0
         self.dated = False
 
     def take_all(self, logs: Sequence[Source], progress: Callable[[int, int], None] | None = None) -> None:
         """Collect the impressions of a log, file by file, after the last checkpoint."""
-        files, before = (0, NOTHING_READ) if self.kept is None else self._resumed(self.kept)
+        files, before = (0, NOTHING_READ) if self.checkpoint is None else self._resume(self.checkpoint)
         total, written = rows_in(logs), before.rows
         for i, log in enumerate(logs[files:], files + 1):
             tell = None if progress is None else lambda rows: progress(rows, total)
             for part in impression_blocks([log], self.columns, tell, before=before, last=i == len(logs)):
                 self.take(part)
                 before = ReadBefore(self.n_rows, part.dated, part.rest)
-            if self.kept is not None and (i == len(logs) or self.n_rows - written >= ROWS):
-                self._keep(self.kept, i, before)
+            if self.checkpoint is not None and (i == len(logs) or self.n_rows - written >= ROWS):
+                self._save_checkpoint(self.checkpoint, i, before)
                 written = self.n_rows
 
     def _named(self) -> dict[str, "_Names"]:
         """The tables of names, by what they name."""
         return {"items": self.items, "boards": self.boards, "clients": self.clients, **self.cohorts}
 
-    def _keep(self, kept: Kept, files: int, before: ReadBefore) -> None:
+    def _save_checkpoint(self, checkpoint: Checkpoint, files: int, before: ReadBefore) -> None:
         """Write a checkpoint after this many whole files."""
         pieces = {}
         for name, of in self._named().items():
             for piece, frame in of.unwritten():
-                kept.put_frame(f"names-{name}-{piece}", frame)
+                checkpoint.put_frame(f"names-{name}-{piece}", frame)
             pieces[name] = of.pieces
         rest = None
         if before.rest is not None:
             rest = f"rest-{files}"
-            kept.put_frame(rest, before.rest)
+            checkpoint.put_frame(rest, before.rest)
         counts = {name: getattr(self, name) for name in ("n_broken", "n_rows", "repeats", "dated", "broken")}
         here = {"arrays": self.arrays.written(), "names": pieces, "rest": rest, "counts": counts}
-        kept.put_read({"files": files, "rows": before.rows, "dated": before.dated, **here})
+        checkpoint.save_reading({"files": files, "rows": before.rows, "dated": before.dated, **here})
 
-    def _resumed(self, kept: Kept) -> tuple[int, ReadBefore]:
+    def _resume(self, checkpoint: Checkpoint) -> tuple[int, ReadBefore]:
         """Load the last checkpoint. Returns how many files it covers, and the state the next ones depend on."""
-        so_far = kept.read_so_far()
+        so_far = checkpoint.reading_so_far()
         if so_far is None:
             return 0, NOTHING_READ
         self.arrays.resume(so_far["arrays"])
         for name, of in self._named().items():
-            of.resume([kept.frame(f"names-{name}-{piece}") for piece in range(so_far["names"][name])])
+            of.resume([checkpoint.frame(f"names-{name}-{piece}") for piece in range(so_far["names"][name])])
         for name, count in so_far["counts"].items():
             setattr(self, name, count)
         self.broken = [Broken(*one) for one in self.broken]
-        rest = None if so_far["rest"] is None else kept.frame(so_far["rest"])
+        rest = None if so_far["rest"] is None else checkpoint.frame(so_far["rest"])
         return so_far["files"], ReadBefore(so_far["rows"], so_far["dated"], rest)
 
     def scattered(self) -> bool:

@@ -28,23 +28,23 @@ _MARK, _READ = "audit.json", "read.json"
 _OURS = (_MARK, _READ, "array-*", "names-*", "rest-*", "step-*", ".*.part")
 
 
-class Kept:
+class Checkpoint:
     """The checkpoint folder of an audit, locked by one process until it is closed."""
 
     def __init__(self, folder: pathlib.Path, logs: Sequence[Source], options: dict[str, Any]) -> None:
         """Lock a folder for the audit of `logs` with these options; delete checkpoints of another audit in it.
 
-        `options` includes the fingerprints (`seen`) of other files that results depend on. Raises ValueError for
-        data frames, and for a folder that is in use, holds other files, or is writable by others.
+        `options` includes the `fingerprint` of other files that results depend on. Raises ValueError for data frames,
+        and for a folder that is in use, holds other files, or is writable by others.
         """
         if frames := [log for log in logs if not isinstance(log, pathlib.Path)]:
             raise ValueError(f"keep {folder} is for files, which are known again; {len(frames)} logs are data frames")
         self.folder = folder
         self._take_folder()
-        files = [seen(log) for log in logs if isinstance(log, pathlib.Path)]
+        files = [fingerprint(log) for log in logs if isinstance(log, pathlib.Path)]
         of = json.dumps({"version": [FORMAT, __version__], "files": files, "options": options}, default=str)
         before = self._mark.read()
-        self.began_anew = bool(before) and before != of  # the checkpoint was of another audit
+        self.replaced_other = bool(before) and before != of  # the checkpoint was of another audit
         if before != of:
             self._delete(but=_MARK)
             self._mark.truncate(0)
@@ -110,13 +110,13 @@ class Kept:
     def _step(self, name: str) -> pathlib.Path:
         return self.folder / f"step-{name}.pickle"
 
-    def read_so_far(self) -> dict[str, Any] | None:
-        """The value last given to `put_read`, or None."""
+    def reading_so_far(self) -> dict[str, Any] | None:
+        """The value last given to `save_reading`, or None."""
         path = self.folder / _READ
         so_far: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
         return so_far
 
-    def put_read(self, so_far: dict[str, Any]) -> None:
+    def save_reading(self, so_far: dict[str, Any]) -> None:
         """Record what was read; all arrays and frames that it names must already be written."""
         with replacing(self.folder / _READ) as file:
             file.write(json.dumps(so_far).encode())
@@ -135,7 +135,7 @@ class Kept:
         return pl.read_ipc(io.BytesIO((self.folder / name).read_bytes()))
 
 
-def seen(path: pathlib.Path) -> list[Any]:
+def fingerprint(path: pathlib.Path) -> list[Any]:
     """A fingerprint of a file without reading it: path, size and time; for a missing file only the path."""
     if not path.is_file():
         return [str(path.resolve())]

@@ -16,7 +16,7 @@ import steadyrank as sr
 from steadyrank.audit import pipeline
 from steadyrank.cli import audit as command
 from steadyrank.cli import main
-from steadyrank.click_logs import click_log, kept, rows
+from steadyrank.click_logs import checkpoint, click_log, rows
 
 pytestmark = pytest.mark.pure
 
@@ -70,9 +70,9 @@ class Interrupted(BaseException):
 @pytest.fixture
 def interrupting(monkeypatch):
     """Interrupts the next run in the middle of what it writes for the nth time; returns how often it wrote."""
-    monkeypatch.setattr(kept, "ROWS", 0)
+    monkeypatch.setattr(checkpoint, "ROWS", 0)
     monkeypatch.setattr(click_log, "ROWS", 0)
-    true = kept.replacing
+    true = checkpoint.replacing
 
     @contextlib.contextmanager
     def chosen(at):
@@ -89,7 +89,7 @@ def interrupting(monkeypatch):
                 yield file
 
         with monkeypatch.context() as patch:
-            patch.setattr(kept, "replacing", replacing)
+            patch.setattr(checkpoint, "replacing", replacing)
             yield lambda: count
 
     return chosen
@@ -148,9 +148,9 @@ def test_steps_done_are_not_done_again(folder, monkeypatch):
 
 KILLED = """
 import contextlib, os, pathlib, signal, sys
-from steadyrank.click_logs import click_log, kept
+from steadyrank.click_logs import checkpoint, click_log
 from steadyrank.cli import main
-click_log.ROWS, left, true = 0, int(sys.argv[1]), kept.replacing
+click_log.ROWS, left, true = 0, int(sys.argv[1]), checkpoint.replacing
 @contextlib.contextmanager
 def replacing(path):
     global left
@@ -159,7 +159,7 @@ def replacing(path):
         yield file
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-kept.replacing = replacing
+checkpoint.replacing = replacing
 sys.exit(main(["audit", *sys.argv[2:]]))
 """
 
@@ -187,9 +187,9 @@ def test_another_audit_begins_anew_and_says_so(folder, interrupting, what):
     else:
         os.utime(next((folder / "logs").rglob("*.parquet")), ns=(1, 1))
     told = sr.audit(folder / "logs", keep=folder / "kept", **options)
-    assert "it began anew" in told.notes[-1]
+    assert "was discarded" in told.notes[-1]
     assert told.intervals == sr.audit(folder / "logs", **options).intervals
-    assert "it began anew" not in " ".join(sr.audit(folder / "logs", keep=folder / "kept", **options).notes)
+    assert "was discarded" not in " ".join(sr.audit(folder / "logs", keep=folder / "kept", **options).notes)
 
 
 def test_counts_go_on_reading(folder, interrupting):
@@ -241,7 +241,10 @@ def test_a_folder_that_is_no_place_for_it_is_refused(folder, tmp_path, capsys):
 def test_two_audits_at_once_are_refused_the_same_folder(tmp_path):
     path = tmp_path / "log.parquet"
     frame().write_parquet(path)
-    with contextlib.closing(kept.Kept(tmp_path / "kept", [path], {})), pytest.raises(ValueError, match="is in use"):
+    with (
+        contextlib.closing(checkpoint.Checkpoint(tmp_path / "kept", [path], {})),
+        pytest.raises(ValueError, match="is in use"),
+    ):
         sr.audit(path, keep=tmp_path / "kept")
     assert sr.audit(path, keep=tmp_path / "kept").impressions == N
 
@@ -249,7 +252,7 @@ def test_two_audits_at_once_are_refused_the_same_folder(tmp_path):
 def test_what_others_put_into_the_folder_stays(tmp_path):
     path = tmp_path / "log.parquet"
     frame().write_parquet(path)
-    one = kept.Kept(tmp_path / "kept", [path], {})
+    one = checkpoint.Checkpoint(tmp_path / "kept", [path], {})
     (tmp_path / "kept" / "mine.txt").write_text("mine")
     one.remove()
     assert [inside.name for inside in (tmp_path / "kept").iterdir()] == ["mine.txt"]

@@ -112,15 +112,15 @@ def test_late_rows_stand_where_they_belong(folder):
     sr.audit(folder / "day-0.parquet", since=folder / "state")
     found = sr.audit(folder / "day-1.parquet", since=folder / "state")
     assert found.impressions == second.height + 50
-    kept = since.State.at(folder / "state").impressions
+    kept = since.State.load(folder / "state").impressions
     assert kept.height == first.height + second.height
     assert kept["time"].is_sorted()
 
 
 def test_what_is_kept_is_bounded_and_calm(folder, monkeypatch, log):
-    monkeypatch.setattr(since, "KEPT", 3_000)
+    monkeypatch.setattr(since, "MOST_IMPRESSIONS", 3_000)
     daily(folder, 3)
-    kept = since.State.at(folder / "state").impressions
+    kept = since.State.load(folder / "state").impressions
     assert kept.height == 3_000
     day = (kept["time"].to_numpy() - planted_logs.START) / planted_logs.DAY
     assert np.count_nonzero((day > 2.41) & (day < 2.59)) == 0

@@ -11,7 +11,7 @@ import polars as pl
 from ..click_logs.click_log import BoardLog, ClickLog, in_order
 from .detect.clients import OddClients, SuspectClient
 from .detect.findings import Finding, ItemChange, OtherChange, SuspectInterval
-from .over_time import ticks, told_time
+from .over_time import ticks, time_for_json
 from .results import Attack, Audit, BoardAudit, Change, Interval, text_of
 from .sentences import summary
 
@@ -229,7 +229,7 @@ def _change(log: ClickLog, part: BoardLog, other: OtherChange, items: list[dict[
 
 
 def _time(log: ClickLog, part: BoardLog, i: int) -> Any:
-    return None if log.time is None else told_time(log, float(part.of(log.time, slice(i, i + 1))[0]))
+    return None if log.time is None else time_for_json(log, float(part.of(log.time, slice(i, i + 1))[0]))
 
 
 def _ticks(log: ClickLog, part: BoardLog) -> list[tuple[float, str]]:

@@ -30,7 +30,7 @@ class CohortsAudit:
         return asdict(self)
 
 
-def cohorts_told(
+def audit_cohorts(
     log: ClickLog, shown: Impressions, items: list[Any], suspect: Bools, cached: StepCache = always_compute
 ) -> dict[str, CohortsAudit]:
     """Audit all cohorts; returns results by role, such as network.

@@ -25,9 +25,9 @@ from .detect.attention import sums
 from .detect.senders import AlikeSenders, alike, visits_of
 from .detect.shares import MovedStretch, SharesOverTime
 from .detect.stretches import OnProgress, ignore_progress
-from .over_time import over_time, ticks, told_time
-from .sentences import percent, place_in_time
-from .visitors import visitors_told
+from .over_time import over_time, ticks, time_for_json
+from .sentences import percent, time_range
+from .visitors import count_visitors
 
 RECENT = 7.0  # days that the trending list covers
 SPREAD = 1.96  # standard errors: 95 %
@@ -242,7 +242,7 @@ class _Counts:
             points=self._points(weight),
             ticks=ticks(self.log, marks.tolist(), times.tolist()),
             notes=[*self._notes(), *notes],
-            visitors=None if visitors is None else visitors_told(visitors, self.log, weight < 1.0),
+            visitors=None if visitors is None else count_visitors(visitors, self.log, weight < 1.0),
             shares=over_time(self.log, self.log.items, self.item, SHARED),
         )
         return CountsAudit(**{**vars(audit), "summary": summary(audit)})
@@ -374,7 +374,7 @@ class _Counts:
     def _interval(self, one: MovedStretch) -> CountsInterval:
         rows = self.log.row[one.start : one.end]
         items = [{**asdict(item), "item": self.log.items[item.item]} for item in one.items]
-        start, end = (told_time(self.log, float(self.time[at])) for at in (one.start, one.end - 1))
+        start, end = (time_for_json(self.log, float(self.time[at])) for at in (one.start, one.end - 1))
         size = one.end - one.start
         bounds = int(rows.min()), int(rows.max()) + 1
         busiest = None if one.busiest < 0 else self.log.clients[one.busiest]
@@ -416,7 +416,7 @@ def summary(audit: CountsAudit) -> str:
         many = f"{len(audit.intervals):,} times, the longest " if len(audit.intervals) > 1 else ""
         up = [item for item in first.items if item["events"] > item["expected"]]
         named = ", ".join(f"{i['item']} ({i['events']:,} where {i['expected']:,.1f} were expected)" for i in up[:3])
-        when = place_in_time(first.start_time, first.end_time)
+        when = time_range(first.start_time, first.end_time)
         parts.append(f"shares suddenly moved {many}{when}: more of {named}")
     if audit.n_clients:
         parts.append("1 sender stands out" if audit.n_clients == 1 else f"{audit.n_clients:,} senders stand out")

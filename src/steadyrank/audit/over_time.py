@@ -35,7 +35,7 @@ def over_time(log: ClickLog, values: list[Any], of: ItemNumbers, most: int) -> d
     return {"columns": names, "counts": table.sum(axis=0).tolist(), "points": table.tolist()}
 
 
-def told_time(log: ClickLog, time: float) -> Any:
+def time_for_json(log: ClickLog, time: float) -> Any:
     """A time of a log for JSON: in ISO 8601 if the log has dates, else the number."""
     if log.dated:
         return datetime.datetime.fromtimestamp(time, datetime.UTC).isoformat()

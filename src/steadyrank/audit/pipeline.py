@@ -22,14 +22,14 @@ from ..core.compiling.announcing import announcing
 from ..core.settings import real
 from .assembly import assembled
 from .clean import check_clean, weights, write_clean
-from .cohorts import cohorts_told, with_cohorts
+from .cohorts import audit_cohorts, with_cohorts
 from .detect.clients import NOBODY, OddClients, stand_out
 from .detect.findings import BoardTask, Finding, analyse
 from .detect.reloads import reloads
 from .detect.stretches import OnProgress, always_compute, ignore_progress
 from .results import Audit
-from .since import FileRead, State, clients_of_new, of_new
-from .visitors import visitors_told
+from .since import FileIdentity, State, restrict_clients_to_new, restrict_to_new
+from .visitors import count_visitors
 
 FEWEST_CLICKS = 30  # clicks below which a note warns that the log shows hardly anything
 
@@ -79,10 +79,10 @@ def run(
         check_package()
     holidays = [holiday(*one) for one in events]
     report_progress = progress or ignore_progress
-    state = None if since is None else State.at(pathlib.Path(since))
-    files: dict[str, FileRead] = {}
+    state = None if since is None else State.load(pathlib.Path(since))
+    files: dict[str, FileIdentity] = {}
     if state is not None:
-        logs, files = state.unread(logs)
+        logs, files = state.new_logs(logs)
     checkpoint = None
     if keep is not None:
         read_as = {"columns": columns, "position": first_position, "time": time_format, "format": format}
@@ -104,7 +104,7 @@ def run(
         )
         click_log, left_out = without_holidays(click_log, holidays)
         click_log, visitors = without_declared(click_log)
-        whole = click_log if state is None else state.before(click_log)
+        whole = click_log if state is None else state.prepend_to(click_log)
         boards = by_board(whole)
         reloaded = _reloaded(whole)
         everywhere: OddClients = cached("everywhere", lambda: _on_all_boards(whole, boards, reloaded))
@@ -119,9 +119,9 @@ def run(
                 "which was discarded."
             )
         if state is not None:
-            next_state = state.after(whole, files, boards, findings)
-            findings = [of_new(part, finding, whole) for part, finding in zip(boards, findings, strict=True)]
-            everywhere = clients_of_new(everywhere, whole)
+            next_state = state.next_state(whole, files, boards, findings)
+            findings = [restrict_to_new(part, finding, whole) for part, finding in zip(boards, findings, strict=True)]
+            everywhere = restrict_clients_to_new(everywhere, whole)
             if earlier := whole.impressions.n - click_log.impressions.n:
                 notes.append(
                     f"Judged beside {earlier:,} impressions of earlier audits ({state.path}); what is new is told."
@@ -132,9 +132,9 @@ def run(
         if click_log.cohorts:
             suspect = np.isin(click_log.row, audit.flagged["row"].to_numpy())
             if visitors is not None:
-                audit = replace(audit, visitors=visitors_told(visitors, click_log, suspect))
+                audit = replace(audit, visitors=count_visitors(visitors, click_log, suspect))
             report_progress("judging cohorts", 0, 0)
-            audit = with_cohorts(audit, cohorts_told(click_log, *_as_one_board(click_log), suspect, cached))
+            audit = with_cohorts(audit, audit_cohorts(click_log, *_as_one_board(click_log), suspect, cached))
         audit = replace(audit, checkpoint=checkpoint)
         if clean is None:
             return audit

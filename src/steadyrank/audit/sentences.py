@@ -14,7 +14,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %" if share >= 0.001 or share == 0.0 else f"{100 * share:.3f} %"
 
 
-def surety(chance: float) -> str:
+def certainty_text(chance: float) -> str:
     """A certainty in percent, never rounded to 100."""
     return "over 99.9 %" if chance > 0.999 else percent(chance)
 
@@ -30,7 +30,7 @@ def moment(time: Any) -> str:
     return str(time)
 
 
-def place_in_time(start: Any, end: Any) -> str:
+def time_range(start: Any, end: Any) -> str:
     """A range of times for display."""
     return f"{moment(start)} to {moment(end)}"
 
@@ -39,7 +39,7 @@ def place(part: Interval | Change | Attack, ordered: bool = True) -> str:
     """The location of an interval: its rows if they are contiguous, and its times if there are any."""
     together = part.ordered if isinstance(part, Interval) else ordered
     rows = f"rows {part.start_row:,} to {part.end_row - 1:,}" if together else ""
-    times = "" if part.start_time is None else place_in_time(part.start_time, part.end_time)
+    times = "" if part.start_time is None else time_range(part.start_time, part.end_time)
     return ", ".join(filter(None, (rows, times)))
 
 
@@ -53,7 +53,7 @@ def when(part: Interval | Attack) -> str:
     return f"from {one} to {two}"
 
 
-def items_seen(items: list[dict[str, Any]]) -> str:
+def describe_items(items: list[dict[str, Any]]) -> str:
     """Which items gained and which lost, the largest change first, and how far their ranks moved."""
     words = []
     for verb, sign in (("more", 1), ("fewer", -1)):
@@ -73,18 +73,18 @@ def _item(item: dict[str, Any]) -> str:
     return f"{item['item']} ({counts}{moved})"
 
 
-def counted(part: Interval) -> str:
+def describe_clicks(part: Interval) -> str:
     """The number of clicks in an interval, and the number expected."""
     due = f"where {part.expected_clicks:,.0f} were expected"
     return f"{part.clicks:,} clicks in {part.impressions:,} impressions, {due}"
 
 
-def interval_seen(part: Interval) -> str:
+def describe_interval(part: Interval) -> str:
     """The finding in an interval: clicks, and items that gained or lost."""
-    return f"{counted(part)}; {items_seen(part.items)}" if part.items else counted(part)
+    return f"{describe_clicks(part)}; {describe_items(part.items)}" if part.items else describe_clicks(part)
 
 
-def change_seen(change: Change) -> str:
+def describe_change(change: Change) -> str:
     """The explanation of a harmless change."""
     if change.kind == "level":
         way = "fell" if change.level < 1.0 else "rose"
@@ -94,7 +94,8 @@ def change_seen(change: Change) -> str:
             return f"lists changed: {change.length:.1f} places on average, where {change.usual_length:.1f} are usual"
         return "lists changed: clicks moved between places, or items to other places"
     if change.kind == "items":
-        return f"some items changed as a promotion or its end does it: {items_seen(change.items)}".removesuffix(": ")
+        words = describe_items(change.items)
+        return f"some items changed as a promotion or its end does it: {words}".removesuffix(": ")
     if change.kind == "client":
         return "the clicks of one client alone make the difference; if it is odd, it is named among clients"
     return "clicks changed no more than they do elsewhere in this log"
@@ -103,11 +104,11 @@ def change_seen(change: Change) -> str:
 def nothing_found(audit: Audit) -> tuple[str, str]:
     """For a log without suspect intervals: the verdict, and what an audit of it could have detected."""
     if all(board.unseen >= board.impressions for board in audit.boards):
-        return "Too few clicks to tell", f": {audit.impressions:,} impressions, {could_have_shown(audit)}"
-    return "Nothing suspect found", f" in {audit.impressions:,} impressions; {could_have_shown(audit)}"
+        return "Too few clicks to tell", f": {audit.impressions:,} impressions, {describe_power(audit)}"
+    return "Nothing suspect found", f" in {audit.impressions:,} impressions; {describe_power(audit)}"
 
 
-def could_have_shown(audit: Audit) -> str:
+def describe_power(audit: Audit) -> str:
     """Which attacks the audit could have detected, on the board with most impressions."""
     if not audit.boards:
         return "no attack could have been seen."
@@ -131,7 +132,7 @@ def could_have_shown(audit: Audit) -> str:
     return "; ".join(words) + "."
 
 
-def outcomes_seen(outcomes: dict[str, Any]) -> list[str]:
+def describe_outcomes(outcomes: dict[str, Any]) -> list[str]:
     """Suspicious outcomes of clicks, one line each."""
     lines = [
         f"{one['item']}: {one['clicks']:,} clicks where {one['expected_clicks']:,.1f} were expected, and "
@@ -146,7 +147,7 @@ def outcomes_seen(outcomes: dict[str, Any]) -> list[str]:
     return lines
 
 
-def clean_seen(clean: CleanLog, audit: Audit) -> str:
+def describe_clean_log(clean: CleanLog, audit: Audit) -> str:
     """How much of the log is in the clean file."""
     less = clean.impressions - clean.weight
     words = f", of which {less:,.1f} are doubtful (their weights)" if less >= 0.05 else ""
@@ -177,7 +178,7 @@ def summary(audit: Audit) -> str:
         part = max((audit.intervals[i] for i in first.intervals), key=lambda one: one.impressions)
         many = f"{len(audit.attacks):,} times, the longest " if len(audit.attacks) > 1 else ""
         boards = f" on {len(first.boards):,} boards" if len(first.boards) > 1 else ""
-        what = items_seen(part.items) or f"{part.clicks:,} clicks where {part.expected_clicks:,.0f} were expected"
+        what = describe_items(part.items) or f"{part.clicks:,} clicks where {part.expected_clicks:,.0f} were expected"
         parts.append(f"clicks suddenly behaved otherwise {many}{when(first)}{boards}: {what}")
     if audit.n_clients:
         parts.append("1 client stands out" if audit.n_clients == 1 else f"{audit.n_clients:,} clients stand out")

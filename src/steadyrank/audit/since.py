@@ -1,6 +1,6 @@
 """The state that one audit saves for the next (`--since`), which then reads only new files.
 
-A state records which files were read, how, and the last KEPT impressions that are not suspect. The next audit puts
+A state records which files were read, how, and the last MOST_IMPRESSIONS impressions that are not suspect. The next audit puts
 these before the new ones and reports findings of the new ones alone.
 """
 
@@ -25,7 +25,7 @@ from .detect.changed_stretches import marked
 from .detect.clients import OddClients
 from .detect.findings import Finding
 
-KEPT = 500_000  # impressions in a state: some megabytes
+MOST_IMPRESSIONS = 500_000  # impressions in a state: some megabytes
 MAGIC = b"steadyrank audit state 2\n"
 _LOGS = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".gz")
 
@@ -34,7 +34,7 @@ class NothingNewError(ValueError):
     """Raised if all files were read by an earlier audit."""
 
 
-class FileRead(NamedTuple):
+class FileIdentity(NamedTuple):
     """The identity of a file that was read: a digest of its content; and size and time, to check without reading."""
 
     digest: str  # SHA-256 of its content
@@ -42,13 +42,13 @@ class FileRead(NamedTuple):
     changed: int  # time of the last modification, in nanoseconds since 1970
 
     @classmethod
-    def of(cls, path: pathlib.Path) -> "FileRead":
+    def of(cls, path: pathlib.Path) -> "FileIdentity":
         """The identity of a file. Reads all of it."""
         seen = path.stat()  # before the content: a write in between is noticed the next time
         with path.open("rb") as file:
             return cls(hashlib.file_digest(file, "sha256").hexdigest(), seen.st_size, seen.st_mtime_ns)
 
-    def seems(self, path: pathlib.Path) -> bool:
+    def matches(self, path: pathlib.Path) -> bool:
         """Whether a file has the same size and time."""
         seen = path.stat()
         return (self.size, self.changed) == (seen.st_size, seen.st_mtime_ns)
@@ -59,13 +59,13 @@ class State:
     """The files read so far, and the impressions that the next audit starts with."""
 
     path: pathlib.Path
-    files: dict[str, FileRead]  # by path
+    files: dict[str, FileIdentity]  # by path
     read_as: dict[str, str]
     dated: bool  # whether times are dates
     impressions: pl.DataFrame  # in order of time: items looked at, clicked, shown, top, and other columns of the log
 
     @classmethod
-    def at(cls, path: pathlib.Path) -> "State":
+    def load(cls, path: pathlib.Path) -> "State":
         """Read the state from a file, or return an empty one if there is no file.
 
         Raises ValueError if the path is a folder or a log, or the file is damaged or of another version.
@@ -92,7 +92,7 @@ class State:
                 f"--since {path} is damaged: its content is not what was written. Take it from a backup, or delete "
                 "it to begin anew"
             )
-        files = {name: FileRead(*one) for name, one in header["files"].items()}
+        files = {name: FileIdentity(*one) for name, one in header["files"].items()}
         return cls(path, files, header["read_as"], header["dated"], pl.read_parquet(io.BytesIO(table)))
 
     def write(self) -> None:
@@ -104,7 +104,7 @@ class State:
         with replacing(self.path) as file:
             file.write(MAGIC + json.dumps(header).encode() + b"\n" + table.getvalue())
 
-    def unread(self, logs: Sequence[Source]) -> tuple[list[Source], dict[str, FileRead]]:
+    def new_logs(self, logs: Sequence[Source]) -> tuple[list[Source], dict[str, FileIdentity]]:
         """Return the logs not read before, and the identities of all files read once they are; data frames are new.
 
         A file with the name, size and time of an earlier one is taken as the same. Others are compared by a digest
@@ -119,9 +119,9 @@ class State:
                 continue
             name = str(log.resolve())
             earlier = self.files.get(name)
-            if earlier is not None and earlier.seems(log):
+            if earlier is not None and earlier.matches(log):
                 continue
-            now = FileRead.of(log)
+            now = FileIdentity.of(log)
             if earlier is not None and earlier.digest != now.digest:
                 raise ValueError(
                     f"{log} has changed since it was read for {self.path}: what it held would count twice. Give "
@@ -134,7 +134,7 @@ class State:
             raise NothingNewError(f"nothing is new: all of {len(logs):,} files were read before, says {self.path}")
         return new, files
 
-    def before(self, log: ClickLog) -> ClickLog:
+    def prepend_to(self, log: ClickLog) -> ClickLog:
         """Put the impressions of the state, with row numbers below 0, before those of a log. O(impressions)."""
         if self.read_as and self.read_as != log.read_as:
             words = [", ".join(f"{what}: {name}" for what, name in of.items()) for of in (self.read_as, log.read_as)]
@@ -156,12 +156,12 @@ class State:
         shown = log.impressions
         bits = _flat(old["clicked"]).to_numpy().astype(np.bool_)
         impressions = Impressions(
-            _after(numbers["items"], shown.item),
-            _after(bits, shown.bits),
-            _after(first[:-1], shown.first + first[-1]),
+            _concatenated(numbers["items"], shown.item),
+            _concatenated(bits, shown.bits),
+            _concatenated(first[:-1], shown.first + first[-1]),
             len(names["items"]),
-            None if shown.shown is None else _after(old["shown"].to_numpy(), shown.shown),
-            None if shown.top is None else _after(old["top"].fill_null(0).to_numpy(), shown.top),
+            None if shown.shown is None else _concatenated(old["shown"].to_numpy(), shown.shown),
+            None if shown.top is None else _concatenated(old["top"].fill_null(0).to_numpy(), shown.top),
         )
         whole = replace(
             log,
@@ -169,13 +169,13 @@ class State:
             clients=names["client"],
             boards=names["board"],
             impressions=impressions,
-            row=_after(row, log.row),
-            last_row=_after(row, log.last_row),
-            time=None if log.time is None else _after(old["time"].to_numpy(), log.time),
-            client=None if log.client is None else _after(numbers["client"], log.client),
-            board=_after(numbers["board"], log.board),
+            row=_concatenated(row, log.row),
+            last_row=_concatenated(row, log.last_row),
+            time=None if log.time is None else _concatenated(old["time"].to_numpy(), log.time),
+            client=None if log.client is None else _concatenated(numbers["client"], log.client),
+            board=_concatenated(numbers["board"], log.board),
             cohorts={},  # judged of new rows alone
-            bought=None if log.bought is None else _after(old["bought"].to_numpy(), log.bought),
+            bought=None if log.bought is None else _concatenated(old["bought"].to_numpy(), log.bought),
         )
         return _in_order_of_time(whole)
 
@@ -191,8 +191,8 @@ class State:
             number.setdefault(name, len(number))
         return list(number), np.array([number.get(name, -1) for name in more.to_list()], np.int32)
 
-    def after(
-        self, log: ClickLog, files: dict[str, FileRead], parts: Sequence[BoardLog], findings: Sequence[Finding]
+    def next_state(
+        self, log: ClickLog, files: dict[str, FileIdentity], parts: Sequence[BoardLog], findings: Sequence[Finding]
     ) -> "State":
         """The next state: the last impressions outside of suspect intervals, or in one that reaches the log's end.
 
@@ -203,14 +203,14 @@ class State:
             n = finding.impressions
             over = marked(n, [(one.start, one.end) for one in finding.intervals if one.end < n])
             calm[over if part.chosen is None else part.chosen[over]] = False
-        kept = np.flatnonzero(calm)[-KEPT:]
+        kept = np.flatnonzero(calm)[-MOST_IMPRESSIONS:]
         shown = log.impressions.only(kept)
         named = {"client": (log.client, log.clients), "board": (log.board, log.boards)}
         table = pl.DataFrame({"turn": np.repeat(np.arange(shown.n), np.diff(shown.first)), "clicked": shown.bits})
-        table = table.with_columns(_named(shown.item, log.items).alias("items"))
+        table = table.with_columns(_names_of(shown.item, log.items).alias("items"))
         table = table.group_by("turn", maintain_order=True).agg("items", "clicked").drop("turn")
         more = {
-            **{name: _named(of[kept], names) for name, (of, names) in named.items() if of is not None},
+            **{name: _names_of(of[kept], names) for name, (of, names) in named.items() if of is not None},
             **{name: of[kept] for name, of in (("time", log.time), ("bought", log.bought)) if of is not None},
             **{name: of for name, of in (("shown", shown.shown), ("top", shown.top)) if of is not None},
         }
@@ -218,7 +218,7 @@ class State:
         return State(self.path, files, log.read_as, log.dated, table)
 
 
-def of_new(part: BoardLog, finding: Finding, log: ClickLog) -> Finding:
+def restrict_to_new(part: BoardLog, finding: Finding, log: ClickLog) -> Finding:
     """Restrict a finding to new rows: intervals and changes that reach into them, and clients with new rows."""
     new: Bools = part.of(log.row, slice(None)) >= 0
     odd = np.zeros(new.size, np.bool_)
@@ -243,7 +243,7 @@ def of_new(part: BoardLog, finding: Finding, log: ClickLog) -> Finding:
     )
 
 
-def clients_of_new(everywhere: OddClients, log: ClickLog) -> OddClients:
+def restrict_clients_to_new(everywhere: OddClients, log: ClickLog) -> OddClients:
     """Restrict the clients that stand out over all boards to those with new rows."""
     if log.client is None:
         return everywhere
@@ -261,12 +261,12 @@ def _flat(lists: pl.Series) -> pl.Series:
     return lists.list.explode(empty_as_null=False, keep_nulls=False)
 
 
-def _named(numbers: Any, names: list[Any]) -> pl.Series:
+def _names_of(numbers: Any, names: list[Any]) -> pl.Series:
     """The name of each number, null for -1."""
     return pl.Series([*names, None]).gather(pl.Series(np.where(numbers < 0, len(names), numbers)))
 
 
-def _after(one: Any, two: mapped.Array) -> mapped.Array:
+def _concatenated(one: Any, two: mapped.Array) -> mapped.Array:
     """Concatenate a short array and a long one, whose dtype the result has."""
     both = mapped.empty(one.size + two.size, two.dtype)
     both[: one.size] = one

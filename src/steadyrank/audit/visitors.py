@@ -11,7 +11,7 @@ from ..core.arrays import Bools
 COLUMNS = ("people", "suspects", "AI agents", "crawlers")  # of points
 
 
-def visitors_told(visitors: Visitors, log: ClickLog, suspect: Bools) -> dict[str, Any]:
+def count_visitors(visitors: Visitors, log: ClickLog, suspect: Bools) -> dict[str, Any]:
     """Counts for JSON and the HTML page. `log`: without declared agents; `suspect`: bool[n], its suspect ones."""
     when = log.row if log.time is None else log.time
     suspects = np.bincount(visitors.place(when[suspect]), minlength=POINTS)
@@ -26,7 +26,7 @@ def visitors_told(visitors: Visitors, log: ClickLog, suspect: Bools) -> dict[str
     }
 
 
-def visitors_seen(visitors: dict[str, Any]) -> str:
+def describe_visitors(visitors: dict[str, Any]) -> str:
     """The shares of declared agents in a sentence."""
     counts = visitors["counts"]
     total = max(counts["people"] + counts["AI agents"] + counts["crawlers"], 1)

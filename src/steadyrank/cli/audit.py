@@ -287,33 +287,35 @@ class _Progress:
 
 def _reading(result: Any) -> list[str]:
     """Lines on how a log was read, and the verdict."""
-    from ..audit.visitors import visitors_seen
+    from ..audit.visitors import describe_visitors
 
     lines = ["read as: " + ", ".join(f"{what}: {name}" for what, name in result.columns.items())]
     if result.broken:
         row, why, text = result.examples[0]
         lines.append(f"{result.broken:,} of {result.rows:,} rows could not be used; row {row}: {why}: {text}")
     if result.visitors is not None:
-        lines.append(visitors_seen(result.visitors))
+        lines.append(describe_visitors(result.visitors))
     return [*lines, *result.notes, result.summary]
 
 
 def _count_lines(result: Any) -> list[str]:
     """Lines on the findings in events."""
-    from ..audit.sentences import place_in_time, surety
+    from ..audit.sentences import certainty_text, time_range
     from ..audit.show.counts_page import why_not
 
     lines = _reading(result)
     for part in result.intervals:
         up = [str(item["item"]) for item in part.items if item["events"] > item["expected"]]
-        when = place_in_time(part.start_time, part.end_time)
-        lines.append(f"  {when}: {part.events:,} events, more of {', '.join(up[:3])}; {surety(part.certainty)} sure")
+        when = time_range(part.start_time, part.end_time)
+        lines.append(
+            f"  {when}: {part.events:,} events, more of {', '.join(up[:3])}; {certainty_text(part.certainty)} sure"
+        )
     for one in result.clients[:CLIENTS]:
         lines.append(f"  sender {one.client}: {one.events:,} events, all for {one.item}")
     if result.n_clients > CLIENTS:
         lines.append(f"  and {result.n_clients - CLIENTS:,} more senders: see the page or --json")
     for part in result.changes:
-        lines.append(f"  not suspect: {place_in_time(part.start_time, part.end_time)}: {why_not(part)}")
+        lines.append(f"  not suspect: {time_range(part.start_time, part.end_time)}: {why_not(part)}")
     trending = result.trending["item"].head(RANKED).to_list()
     lines.append(f"clean trending list of {result.recent_days:g} days: {', '.join(map(str, trending)) or 'nothing'}")
     return list(map(_harmless, lines))
@@ -321,12 +323,20 @@ def _count_lines(result: Any) -> list[str]:
 
 def _lines(result: Any) -> list[str]:
     """Lines on the findings in lists."""
-    from ..audit.sentences import change_seen, clean_seen, interval_seen, outcomes_seen, place, rankings, surety
+    from ..audit.sentences import (
+        certainty_text,
+        describe_change,
+        describe_clean_log,
+        describe_interval,
+        describe_outcomes,
+        place,
+        rankings,
+    )
 
     lines = _reading(result)
     for part in result.intervals:
         where = "" if part.board is None else f"board {part.board}, "
-        lines.append(f"  {where}{place(part)}: {interval_seen(part)}; {surety(part.certainty)} sure")
+        lines.append(f"  {where}{place(part)}: {describe_interval(part)}; {certainty_text(part.certainty)} sure")
     for one in result.clients[:CLIENTS]:
         lines.append(f"  client {one.client}: {one.reason}")
     if result.n_clients > CLIENTS:
@@ -339,11 +349,11 @@ def _lines(result: Any) -> list[str]:
             lines.append(f"  by {name}: {seen.note}")
     for change in result.changes:
         where = "" if change.board is None else f"board {change.board}, "
-        lines.append(f"  not suspect: {where}{place(change)}: {change_seen(change)}")
+        lines.append(f"  not suspect: {where}{place(change)}: {describe_change(change)}")
     for board in result.boards:
-        lines += [f"  {line}" for line in outcomes_seen(board.outcomes or NOTHING)[:CLIENTS]]
+        lines += [f"  {line}" for line in describe_outcomes(board.outcomes or NOTHING)[:CLIENTS]]
     if result.clean is not None:
-        lines.append(clean_seen(result.clean, result))
+        lines.append(describe_clean_log(result.clean, result))
         for board in result.boards[:BOARDS]:
             where = "" if board.board is None else f"board {board.board}, "
             lines += [f"  {where}{line}" for line in rankings(board)]

@@ -5,7 +5,15 @@ from typing import Any
 
 from ..cohorts import CohortsAudit
 from ..results import LIMITS, Audit, BoardAudit, Interval
-from ..sentences import change_seen, could_have_shown, counted, outcomes_seen, percent, place, surety
+from ..sentences import (
+    certainty_text,
+    describe_change,
+    describe_clicks,
+    describe_outcomes,
+    describe_power,
+    percent,
+    place,
+)
 from .drawing import Html, WrittenNumber, shares_figure, shell, table, timeline, visitors_figure
 
 SHOWN_ITEMS = 20
@@ -55,7 +63,7 @@ def _next(audit: Audit) -> str:
     if audit.changes:
         steps.append("Some changes need no false clicks; they are listed with each board and not counted as suspect.")
     if not steps:
-        steps.append(f"Nothing, unless an attack smaller than this would matter: {escape(could_have_shown(audit))}")
+        steps.append(f"Nothing, unless an attack smaller than this would matter: {escape(describe_power(audit))}")
     notes = "".join(f"<li>{escape(note)}</li>" for note in audit.notes)
     return f"<h2>What to do next</h2><ul>{''.join(f'<li>{step}</li>' for step in steps)}{notes}</ul>"
 
@@ -116,7 +124,7 @@ def _board(board: BoardAudit, several: bool) -> str:
 def _outcomes(board: BoardAudit) -> str:
     if board.outcomes is None:
         return ""
-    seen = outcomes_seen(board.outcomes)
+    seen = describe_outcomes(board.outcomes)
     words = f"{board.outcomes['bought']:,} of {board.outcomes['clicked']:,} lists with a click were bought."
     lines = "".join(f"<li>{escape(line)}</li>" for line in seen[:SHOWN_ITEMS])
     more = f"<li>and {len(seen) - SHOWN_ITEMS:,} more: see the JSON output</li>" if len(seen) > SHOWN_ITEMS else ""
@@ -146,7 +154,7 @@ def _item_table(items: list[dict[str, Any]]) -> str:
             item["usual_rate"],
             item["rank"],
             item["clean_rank"],
-            surety(item["certainty"]),
+            certainty_text(item["certainty"]),
         )
         for item in items[:SHOWN_ITEMS]
     ]
@@ -162,7 +170,7 @@ def _interval(part: Interval, number: int) -> str:
     inverted = "<p>Clicks look inverted: on what is rarely clicked, and not on what is.</p>" if part.inverted else ""
     return (
         f"<h3>Interval {number}: {escape(place(part))}</h3>"
-        f"<p>{escape(counted(part))}. Certainty {surety(part.certainty)}. {_edges(part)}</p>"
+        f"<p>{escape(describe_clicks(part))}. Certainty {certainty_text(part.certainty)}. {_edges(part)}</p>"
         f"{inverted}{items}{many}"
     )
 
@@ -234,7 +242,7 @@ def _clients(clients: list[Any], count: int, level: str) -> str:
 def _changes(board: BoardAudit) -> str:
     if not board.changes:
         return ""
-    rows = [(place(change), change.impressions, change_seen(change)) for change in board.changes]
+    rows = [(place(change), change.impressions, describe_change(change)) for change in board.changes]
     return f"<h3>Other changes, not suspect</h3>{table(['where', 'impressions', 'what was seen'], rows)}"
 
 

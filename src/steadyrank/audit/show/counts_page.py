@@ -4,7 +4,7 @@ from html import escape
 from typing import Any
 
 from ..counts import LIMITS, CountsAudit, CountsInterval
-from ..sentences import percent, place_in_time, surety
+from ..sentences import certainty_text, percent, time_range
 from .drawing import Html, WrittenNumber, axes, line, round_up, shares_figure, shell, table, visitors_figure
 
 SHOWN = 20  # rows of a table
@@ -61,8 +61,8 @@ def _intervals(audit: CountsAudit) -> str:
         if part.regular is not None:
             who = f" Regular senders show {percent(part.regular)} of what they would of a common rise."
         parts.append(
-            f"<h3>{number}. {escape(place_in_time(part.start_time, part.end_time))}</h3>"
-            f"<p>{part.events:,} events; {surety(part.certainty)} sure that shares moved.{escape(who)}</p>"
+            f"<h3>{number}. {escape(time_range(part.start_time, part.end_time))}</h3>"
+            f"<p>{part.events:,} events; {certainty_text(part.certainty)} sure that shares moved.{escape(who)}</p>"
             f"{_items(part)}"
         )
     return f"<h2>Suspect intervals</h2>{''.join(parts)}" if parts else ""
@@ -70,7 +70,12 @@ def _intervals(audit: CountsAudit) -> str:
 
 def _items(part: CountsInterval) -> str:
     rows = [
-        (str(item["item"]), item["events"], WrittenNumber(f"{item['expected']:,.1f}"), surety(item["certainty"]))
+        (
+            str(item["item"]),
+            item["events"],
+            WrittenNumber(f"{item['expected']:,.1f}"),
+            certainty_text(item["certainty"]),
+        )
         for item in part.items[:SHOWN]
     ]
     return table(["item", "events", "expected", "certainty"], rows)
@@ -114,7 +119,7 @@ def _changes(audit: CountsAudit) -> str:
         return ""
     rows = [
         (
-            place_in_time(part.start_time, part.end_time),
+            time_range(part.start_time, part.end_time),
             part.events,
             ", ".join(str(item["item"]) for item in part.items[:3]),
             why_not(part),

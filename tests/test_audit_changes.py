@@ -188,12 +188,12 @@ def test_scores_are_held_to_their_promise_by_hand():
     scores, everybody = np.zeros(100), np.ones(100, np.bool_)
     scores[:60] = 1.0
     scores[:20] = 3.0 * math.log(10.0)
-    assert client_tests.excess(scores, everybody) == pytest.approx(3.0)
+    assert client_tests.calibration_divisor(scores, everybody) == pytest.approx(3.0)
     scores[:40] = 1.0
     scores[40:] = 0.0
     scores[:19] = -100.0
-    assert client_tests.excess(scores, everybody) == pytest.approx(1.0 / math.log(2.0))
-    assert client_tests.excess(scores, np.arange(100) < 19) == 1.0  # too few
+    assert client_tests.calibration_divisor(scores, everybody) == pytest.approx(1.0 / math.log(2.0))
+    assert client_tests.calibration_divisor(scores, np.arange(100) < 19) == 1.0  # too few
 
 
 def test_rows_drawn_again_name_nobody():
@@ -324,7 +324,7 @@ def slow_tail(k, n, mean, spread):
 )
 def test_the_tails_of_a_client_equal_their_slow_version(k, n, mean):
     out = np.zeros(1)
-    client_tests.tails(np.array([float(k)]), np.array([float(n)]), np.array([n * mean]), 0.07, out)
+    client_tests.signed_scores(np.array([float(k)]), np.array([float(n)]), np.array([n * mean]), 0.07, out)
     assert math.exp(-abs(out[0])) == pytest.approx(slow_tail(k, n, mean, 0.07))
     assert out[0] == 0.0 or (out[0] > 0) == (k >= n * mean)
 

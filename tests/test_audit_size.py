@@ -88,7 +88,7 @@ def test_clients_block_by_block_say_the_same(monkeypatch, at_once):
     """Blocks of one client each, and of some of them, give what one block of all clients gives, to the digit."""
     frame = log(several=True).with_columns(pl.when(pl.col("time") % 7 > 0).then(pl.col("client")))  # and nobody's
     told = sr.audit(frame).as_dict()
-    monkeypatch.setattr(client_tests, "AT_ONCE", at_once)
+    monkeypatch.setattr(client_tests, "BLOCK_LOOKS", at_once)
     assert sr.audit(frame).as_dict() == told
     monkeypatch.setattr(mapped, "HELD", 0)
     assert sr.audit(frame).as_dict() == told
@@ -105,7 +105,7 @@ def lists_of_four(n):
 
 def test_memory_of_clients_grows_by_what_is_kept(monkeypatch):
     """A look costs what is kept of it and of its pair, and not the hundreds of bytes that are held on the way."""
-    monkeypatch.setattr(client_tests, "AT_ONCE", 4_000, raising=False)
+    monkeypatch.setattr(client_tests, "BLOCK_LOOKS", 4_000, raising=False)
     peaks = []
     for n in (10_000, 40_000):
         shown, client = lists_of_four(n)

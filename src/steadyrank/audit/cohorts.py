@@ -61,6 +61,6 @@ def with_cohorts(audit: Audit, cohorts: dict[str, CohortsAudit]) -> Audit:
 def _too_few(role: str, judged: int) -> str:
     return (
         f"{judged:,} values of {role.replace('_', ' ')} have {detect.CLIENTS} clients or more, and at most "
-        f"{detect.MOST:.0%} of what can be judged: fewer than {detect.COHORTS}, which would say how much honest ones "
-        "differ, so none is judged."
+        f"{detect.LARGEST_SHARE:.0%} of what can be judged: fewer than {detect.COHORTS}, which would say how much "
+        "honest ones differ, so none is judged."
     )

@@ -23,7 +23,7 @@ from ..core.settings import real
 from .assembly import assembled
 from .clean import check_clean, weights, write_clean
 from .cohorts import audit_cohorts, with_cohorts
-from .detect.clients import NOBODY, OddClients, stand_out
+from .detect.clients import NO_ODD_CLIENTS, OddClients, stand_out
 from .detect.findings import BoardTask, Finding, analyse
 from .detect.reloads import reloads
 from .detect.stretches import OnProgress, always_compute, ignore_progress
@@ -174,7 +174,7 @@ def _reloaded(log: ClickLog) -> Bools | None:
 def _on_all_boards(log: ClickLog, boards: list[BoardLog], reloaded: Bools | None) -> OddClients:
     """Clients that stand out over several boards together; the same item on two boards counts as two items."""
     if len(boards) < 2 or log.client is None:
-        return NOBODY
+        return NO_ODD_CLIENTS
     shown, names = _as_one_board(log)
     return stand_out(shown, log.client, log.clients, names, reloaded=reloaded)
 

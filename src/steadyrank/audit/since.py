@@ -1,7 +1,7 @@
 """The state that one audit saves for the next (`--since`), which then reads only new files.
 
-A state records which files were read, how, and the last MOST_IMPRESSIONS impressions that are not suspect. The next audit puts
-these before the new ones and reports findings of the new ones alone.
+A state records which files were read, how, and the last MOST_IMPRESSIONS impressions that are not suspect. The next
+audit puts these before the new ones and reports findings of the new ones alone.
 """
 
 import hashlib

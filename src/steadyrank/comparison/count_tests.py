@@ -14,12 +14,12 @@ from ..core.arrays import Bools, Floats
 from ..core.compiling.jit import kernel, no_refcount
 from ..core.item_evidence import log_beta
 
-TRIMMED = 4.6  # nats: counts with p < 0.01 are left out when the overdispersion is estimated
+TRIM_ABOVE = 4.6  # nats: counts with p < 0.01 are left out when the overdispersion is estimated
 ROUNDS = 10  # iterations of that trimmed estimate
 QUANTILE = 0.9  # at which scores are calibrated: up to a tenth of the counts may be fraudulent
 SPREAD = (0.002, 0.5)  # bounds of the overdispersion: no two honest clients are exactly alike
 FEWEST = 5  # smallest n for which a count is tested
-SUMMED = 64  # longest tail that is summed; for longer ones the largest term times their number is a bound
+LONGEST_SUM = 64  # longest tail that is summed; for longer ones the largest term times their number is a bound
 SHORT = 16.0  # largest n for which a probability is computed as a product, which is faster than nine log-gammas
 
 
@@ -38,11 +38,11 @@ def log_pmf(k, n, a, b):
 
 
 @kernel
-def tails(got, n, due, spread, out):
+def signed_scores(got, n, due, spread, out):
     """Write the signed score of each count to `out`, in nats: positive for more than `due`, negative for fewer.
 
     The p-value is twice the smaller tail of a beta-binomial with mean due / n and intraclass correlation `spread`;
-    an upper bound for long tails. O(SUMMED) per count.
+    an upper bound for long tails. O(LONGEST_SUM) per count.
     """
     for i in range(got.size):
         out[i] = 0.0
@@ -55,7 +55,7 @@ def tails(got, n, due, spread, out):
         terms = n[i] - got[i] + 1.0 if more else got[i] + 1.0
         most = log_pmf(got[i], n[i], a, b)
         total = terms
-        if terms <= SUMMED:
+        if terms <= LONGEST_SUM:
             total, term, k = 1.0, 1.0, got[i]
             for _ in range(1, int(terms)):
                 if more:
@@ -86,7 +86,7 @@ def beta_binomial(got: Floats, n: Floats, due: Floats, judged: Bools) -> tuple[F
     """
     spread, by = spread_of(Counts(got[judged], n[judged], due[judged]))
     every = np.zeros(got.size)
-    tails(got, n, due, spread, every)
+    signed_scores(got, n, due, spread, every)
     return every / by, spread, by
 
 
@@ -97,20 +97,20 @@ def spread_of(asked: Counts) -> tuple[float, float]:
     """
     # start with the smallest: bots must not hide in an overdispersion that they caused
     scores, spread = np.zeros(asked.n.size), SPREAD[0]
-    tails(*asked, spread, scores)
+    signed_scores(*asked, spread, scores)
     one = asked.due * (1.0 - asked.due / np.maximum(asked.n, 1.0))
     for _ in range(ROUNDS):
-        kept = np.abs(scores) < TRIMMED
+        kept = np.abs(scores) < TRIM_ABOVE
         pairs = float((np.maximum(asked.n - 1.0, 0.0) * one)[kept].sum())
         apart = float(((asked.got - asked.due)[kept] ** 2 - one[kept]).sum())
         before, spread = spread, float(np.clip(apart / max(pairs, 1e-9), *SPREAD))
         if spread == before:
             break
-        tails(*asked, spread, scores)
-    return spread, excess(scores, np.ones(scores.size, np.bool_))
+        signed_scores(*asked, spread, scores)
+    return spread, calibration_divisor(scores, np.ones(scores.size, np.bool_))
 
 
-def excess(scores: Floats, judged: Bools) -> float:
+def calibration_divisor(scores: Floats, judged: Bools) -> float:
     """Return the factor by which scores are too large, at least 1.
 
     The 90th percentile of honest clients' scores should be at most log 10. Scores of zero are ignored. If most are
@@ -146,7 +146,7 @@ def fewer_than_due(asked: Counts, usual: Counts, doubt: Floats) -> Floats:
     _, spread, by = beta_binomial(*usual, usual.n >= FEWEST)
     nats = np.zeros((asked.n.size, 1))
     for i, wider in enumerate(np.minimum(spread + doubt, SPREAD[1]).tolist()):
-        tails(asked.got[i : i + 1], asked.n[i : i + 1], asked.due[i : i + 1], wider, nats[i])
+        signed_scores(asked.got[i : i + 1], asked.n[i : i + 1], asked.due[i : i + 1], wider, nats[i])
     low = np.maximum(-nats[:, 0] / by, 0.0)
     shares = adjusted_shares(np.exp(-low), np.ones(low.size, np.bool_))
     return np.where(low > 0.0, shares, 1.0)

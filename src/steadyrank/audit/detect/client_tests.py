@@ -28,22 +28,22 @@ from ...comparison.count_tests import (
     FEWEST,
     QUANTILE,
     ROUNDS,
-    TRIMMED,
+    TRIM_ABOVE,
     Counts,
     beta_binomial,
-    excess,
+    calibration_divisor,
+    signed_scores,
     spread_of,
-    tails,
 )
 from ...core.arrays import Bools, Floats, Ints
 from ...core.compiling.jit import kernel
 from .attention import CLICKS as CLICKED
 from .attention import Appeal, PlaceCells, cell_at, chance, looks_of, sums
 
-PAIRS = 20_000_000  # most looks in the test of single items; clients with most impressions come first
-AT_ONCE = 1 << 20  # looks counted, and pairs scored, in one block
-ASKED = 1 << 20  # lists sampled for the quantiles of first items' popularity
-STRENGTHS = 8  # kinds of lists by the popularity of their first item
+MOST_LOOKS = 20_000_000  # most looks in the test of single items; clients with most impressions come first
+BLOCK_LOOKS = 1 << 20  # looks counted, and pairs scored, in one block
+SAMPLED_LISTS = 1 << 20  # lists sampled for the quantiles of first items' popularity
+POPULARITY_CLASSES = 8  # kinds of lists by the popularity of their first item
 
 # columns of a table of clients
 SHOWN, LISTS, LISTS_EXPECTED, CLICKS, EXPECTED, TOP, TOP_EXPECTED, TASTE, SUSPECT = range(9)
@@ -67,7 +67,7 @@ class Pairs(NamedTuple):
 
     def parts(self) -> Iterator[tuple[Ints, slice]]:
         """Iterate in blocks over the client number of each pair and the slice of rows; clients are not split."""
-        for some in whole_groups(self.first, AT_ONCE):
+        for some in whole_groups(self.first, BLOCK_LOOKS):
             rows = slice(int(self.first[some.start]), int(self.first[some.stop]))
             yield np.repeat(np.arange(some.start, some.stop), np.diff(self.first[some.start : some.stop + 1])), rows
             mapped.release(self.item, self.looks, self.clicks, self.expected)
@@ -138,7 +138,7 @@ def tally_clients(
         out[c, TOP_EXPECTED] += got * share[last[t] // places]
 
 
-def alike(squares: Floats, one: Floats, n: Floats, nats: Floats) -> Floats:
+def apply_design_effect(squares: Floats, one: Floats, n: Floats, nats: Floats) -> Floats:
     """Reduce scores `nats` of n observations each to the effective number of independent ones (Kish 1965).
 
     `squares`: squared total deviation of each client; `one`: variance of a single observation. The correlation within
@@ -147,7 +147,7 @@ def alike(squares: Floats, one: Floats, n: Floats, nats: Floats) -> Floats:
     effective = n
     for _ in range(ROUNDS):
         scores = nats * effective / np.maximum(n, 1.0)
-        kept = (n > 1) & (scores < TRIMMED)
+        kept = (n > 1) & (scores < TRIM_ABOVE)
         pairs = float((n * (n - 1.0) * one)[kept].sum())
         within = float((squares - n * one)[kept].sum()) / max(pairs, 1e-9)
         effective = n / (1.0 + min(max(within, 0.0), 1.0) * np.maximum(n - 1.0, 0.0))
@@ -156,7 +156,7 @@ def alike(squares: Floats, one: Floats, n: Floats, nats: Floats) -> Floats:
 
 def calibrated(scores: Floats, judged: Bools) -> Floats:
     """Divide scores by how much they exceed their nominal distribution."""
-    return scores / excess(scores, judged)
+    return scores / calibration_divisor(scores, judged)
 
 
 def whole_groups(first: Ints, size: int) -> Iterator[slice]:
@@ -177,7 +177,7 @@ def pairs_of(
 ) -> Pairs:
     """Pairs of clients with enough impressions and the items they looked at. O(looks log looks) of these clients.
 
-    Works in blocks of clients: temporary arrays hold about AT_ONCE looks.
+    Works in blocks of clients: temporary arrays hold about BLOCK_LOOKS looks.
     """
     all_looks: Floats = np.zeros(shown.size)
     for some, part in impressions.parts():
@@ -185,7 +185,7 @@ def pairs_of(
         all_looks += np.bincount(client[some][identified], np.diff(part.first)[identified], shown.size)
     order = np.argsort(-shown, kind="stable")
     kept: Bools = np.zeros(shown.size + 1, np.bool_)
-    kept[order[(np.cumsum(all_looks[order]) <= PAIRS) & (shown[order] >= FEWEST)]] = True
+    kept[order[(np.cumsum(all_looks[order]) <= MOST_LOOKS) & (shown[order] >= FEWEST)]] = True
     chosen = np.concatenate([some.start + np.flatnonzero(kept[client[some]]) for some in blocks(client.size)])
     taken, whose = impressions.only(chosen), client[chosen]
     in_order = np.argsort(whose, kind="stable")
@@ -193,7 +193,7 @@ def pairs_of(
     first = np.concatenate([[0], np.cumsum(np.where(kept[:-1], all_looks, 0.0))]).astype(np.int64)
     many: Ints = np.zeros(shown.size, np.int64)
     grown = mapped.GrowingArrays()
-    for some in whole_groups(first, AT_ONCE):
+    for some in whole_groups(first, BLOCK_LOOKS):
         lists = in_order[row[some.start] : row[some.stop]]
         item, cell, bits = looks_of(taken, cells, lists)
         p = 1.0 / (1.0 + np.exp(-(appeal.item[item] + appeal.cell[cell])))
@@ -238,7 +238,7 @@ def single_items(pairs: Pairs, n_clients: int, factor: Floats) -> tuple[Floats, 
     which: Ints = np.full(n_clients, -1, np.int64)
     for client, rows in pairs.parts():
         scores = np.zeros(client.size)
-        tails(*counts(client, rows), spread, scores)
+        signed_scores(*counts(client, rows), spread, scores)
         scores /= by
         order = np.argsort(np.abs(scores), kind="stable")
         best[client[order]] = scores[order]
@@ -251,15 +251,15 @@ def single_items(pairs: Pairs, n_clients: int, factor: Floats) -> tuple[Floats, 
 class ListKinds:
     """Kinds of lists, by length and by quantile of the first item's popularity.
 
-    The quantiles of a long log are those of a sample of ASKED lists.
+    The quantiles of a long log are those of a sample of SAMPLED_LISTS lists.
     """
 
     def __init__(self, impressions: Impressions, cells: PlaceCells, appeal: Appeal) -> None:
         self.cells, self.appeal = cells, appeal
         asked = impressions
-        if impressions.n > ASKED:
-            asked = impressions.only(np.linspace(0, impressions.n - 1, ASKED).astype(np.int64))
-        self.edges = np.quantile(self._heads(asked), np.arange(1, STRENGTHS) / STRENGTHS)
+        if impressions.n > SAMPLED_LISTS:
+            asked = impressions.only(np.linspace(0, impressions.n - 1, SAMPLED_LISTS).astype(np.int64))
+        self.edges = np.quantile(self._heads(asked), np.arange(1, POPULARITY_CLASSES) / POPULARITY_CLASSES)
 
     def _heads(self, impressions: Impressions) -> Floats:
         base, _ = self.cells.of(impressions)
@@ -269,12 +269,14 @@ class ListKinds:
     def of(self, impressions: Impressions) -> Ints:
         """The kind of each list, int64[n]."""
         _, last = self.cells.of(impressions)
-        kinds: Ints = last // self.cells.places * STRENGTHS + np.searchsorted(self.edges, self._heads(impressions))
+        kinds: Ints = last // self.cells.places * POPULARITY_CLASSES + np.searchsorted(
+            self.edges, self._heads(impressions)
+        )
         return kinds
 
     def shares_clicked(self, impressions: Impressions, usual: Bools) -> tuple[Floats, float]:
         """The share of lists clicked, by kind and on average, among the impressions of `usual`, bool[n]."""
-        kinds = (1 + len(self.cells.lengths)) * STRENGTHS
+        kinds = (1 + len(self.cells.lengths)) * POPULARITY_CLASSES
         n, clicked = np.zeros(kinds), np.zeros(kinds)
         for some, part in impressions.parts():
             chosen = usual[some]
@@ -285,7 +287,7 @@ class ListKinds:
         return share, float(n @ share) / max(float(n.sum()), 1.0)
 
 
-def scored(out: Floats, pairs: Pairs, again: Floats) -> Scores:
+def score_clients(out: Floats, pairs: Pairs, again: Floats) -> Scores:
     """The scores of all clients from their activity `out`.
 
     `again`: [2, client] reloaded lists (`reloads`), and how many of these would be clicked usually. A client clicks
@@ -296,12 +298,12 @@ def scored(out: Floats, pairs: Pairs, again: Floats) -> Scores:
     amount, spread, by = beta_binomial(out[:, LISTS], shown, out[:, LISTS_EXPECTED], judged)
     looks, expected = shown - again[0], out[:, LISTS_EXPECTED] - again[1]
     few, silence = np.zeros(shown.size), np.zeros(shown.size)
-    tails(out[:, LISTS], looks, expected, spread, few)
+    signed_scores(out[:, LISTS], looks, expected, spread, few)
     amount = np.where(amount < 0.0, np.maximum(amount, np.minimum(few / by, 0.0)), amount)
-    tails(np.zeros(shown.size), looks, expected, spread, silence)
+    signed_scores(np.zeros(shown.size), looks, expected, spread, silence)
     place, _, _ = beta_binomial(out[:, TOP], got, out[:, TOP_EXPECTED], judged & (got > 1))
     z = np.where(got > 0, 6.0 * out[:, TASTE] ** 2 / np.maximum(got, 1.0), 0.0)
-    taste = alike(out[:, TASTE] ** 2, np.full(got.size, 1.0 / 12.0), got, z)
+    taste = apply_design_effect(out[:, TASTE] ** 2, np.full(got.size, 1.0 / 12.0), got, z)
     taste = calibrated(np.sign(out[:, TASTE]) * taste, judged & (got > 0))
     factor = np.clip((got + 2.0) / (due + 2.0), 0.2, 5.0)
     item, which = single_items(pairs, shown.size, factor)
@@ -330,7 +332,7 @@ def least_silent(share: float, spread: float, need: float) -> int:
     """Number of impressions without a click at which the amount's score reaches `need`; `share`: of lists clicked."""
     n, score = 1.0, np.zeros(1)
     while n < 1e9:
-        tails(np.zeros(1), np.array([n]), np.array([n * share]), spread, score)
+        signed_scores(np.zeros(1), np.array([n]), np.array([n * share]), spread, score)
         if -score[0] >= need:
             return math.ceil(n)
         n *= 1.1

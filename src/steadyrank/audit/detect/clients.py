@@ -29,7 +29,7 @@ from .client_tests import (
     least_silent,
     pairs_of,
     ranks_of_taste,
-    scored,
+    score_clients,
     tally_clients,
     too_active,
     top_shares,
@@ -38,13 +38,13 @@ from .scales import of_impressions, tally
 from .stretches import Elsewhere, UsualRates
 from .two_regimes import gains
 
-SURE = 0.05  # false discovery rate: share of honest clients among those named (Benjamini and Hochberg 1995)
+FALSE_DISCOVERY_RATE = 0.05  # share of honest clients among those named (Benjamini and Hochberg 1995)
 LISTED = 1_000  # clients
-COMES = 0.5  # least share of a client's impressions in suspect intervals for it to be named for its clicks there
-TELLING = 0.005  # a client is tested for silence if an honest one is silent with at most this probability
-QUIET = 0.1  # most lists that a silent client clicks, as a share of those expected
+LEAST_SUSPECT_SHARE = 0.5  # of a client's impressions in suspect intervals, to be named for its clicks there
+SILENCE_LEVEL = 0.005  # a client is tested for silence if an honest one is silent with at most this probability
+SILENT_SHARE = 0.1  # most lists that a silent client clicks, as a share of those expected
 PASSES = 2  # rounds of learning what is usual, the second without the clients named in the first
-WAYS = ("amount", "place", "taste", "item", "all", "time")  # tests of a client
+TESTS = ("amount", "place", "taste", "item", "all", "time")  # tests of a client
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class OddClients:
     honest: Floats  # [client] share of honest clients among those at least as odd
 
 
-NOBODY = OddClients(np.zeros(0, np.int64), [], 0, np.zeros(0))
+NO_ODD_CLIENTS = OddClients(np.zeros(0, np.int64), [], 0, np.zeros(0))
 
 
 def stand_out(
@@ -90,13 +90,13 @@ def stand_out(
 
     The test of an interval is the log likelihood ratio of a client's clicks in it between the interval's rates and
     the usual ones; for a client with usual rates it reaches s nats with a probability of at most e^-s (Ville 1939).
-    Clients are named with a false discovery rate of at most SURE (Benjamini and Hochberg 1995). `suspect`: bool[n],
-    impressions in suspect `intervals`. `boards`: number of boards on which clients are tested. `reloaded`: bool[n]
-    (`reloads`). O(looks log looks).
+    Clients are named with a false discovery rate of at most FALSE_DISCOVERY_RATE. `suspect`: bool[n], impressions in
+    suspect `intervals`. `boards`: number of boards on which clients are tested. `reloaded`: bool[n] (`reloads`).
+    O(looks log looks).
     """
     n = len(names)
     if not n or not impressions.n:
-        return NOBODY
+        return NO_ODD_CLIENTS
     suspect = np.zeros(impressions.n, np.bool_) if suspect is None else suspect
     log = _Clients(impressions, client, n, suspect, intervals, boards, reloaded)
     named = log.too_active()
@@ -148,7 +148,7 @@ class _Clients:
         self.trials = client if reloaded is None else _first_looks(client, reloaded)
         self.cells = place_cells(impressions)
         self.out: Floats = np.zeros((n, CLIENT_COLUMNS))
-        self.scores: Floats = np.zeros((len(WAYS), n))
+        self.scores: Floats = np.zeros((len(TESTS), n))
         self.share = 0.0  # of lists with a click
         self.tests: Scores
         self.pairs: Pairs
@@ -187,7 +187,7 @@ class _Clients:
                 self.out,
             )
         self.pairs = pairs_of(shown, self.cells, self.trials, appeal, self.out[:, SHOWN])
-        self.tests = scored(self.out, self.pairs, again)
+        self.tests = score_clients(self.out, self.pairs, again)
         self.scores[:5] = np.abs(np.stack(self.tests[:5]))
         self.scores[5] = self._in_intervals(usual)
 
@@ -200,7 +200,7 @@ class _Clients:
             lists += np.bincount(client[identified & clicked], minlength=self.n)
             count += np.bincount(client[identified], minlength=self.n)
         judged = max(int(np.count_nonzero(count >= FEWEST)), 1)
-        return too_active(lists, count, math.log(len(WAYS) * judged / SURE))
+        return too_active(lists, count, math.log(len(TESTS) * judged / FALSE_DISCOVERY_RATE))
 
     def _in_intervals(self, usual: Bools) -> Floats:
         """Score of each client in the suspect interval whose rates explain its clicks best, against usual rates."""
@@ -217,7 +217,8 @@ class _Clients:
             scale = calibrated(np.maximum(sums[1], 0.0), (there >= FEWEST) & (sums[1] > 0.0))
             ratio = float(np.max(sums[1], initial=0.0) / max(float(np.max(scale, initial=0.0)), 1e-9)) or 1.0
             best = np.maximum(best, np.where(here > 1, sums[0] / max(ratio, 1.0), 0.0))
-        mostly = self.out[:, SUSPECT] >= COMES * self.out[:, SHOWN]  # clicks of other clients may have been falsified
+        # clicks of clients with fewer impressions there may have been falsified
+        mostly = self.out[:, SUSPECT] >= LEAST_SUSPECT_SHARE * self.out[:, SHOWN]
         return np.where(mostly, best, 0.0)
 
     def _gains(self, rates: tuple[Floats, Floats], start: int, end: int) -> tuple[list[Floats], Floats]:
@@ -241,10 +242,10 @@ class _Clients:
         Rates are adjusted within three families of tests: all clients; clients with impressions in suspect intervals,
         where bots are no surprise; and clients with enough impressions for silence to be significant.
         """
-        alone = len(WAYS) * np.exp(-self.scores[:5].max(axis=0))
+        alone = len(TESTS) * np.exp(-self.scores[:5].max(axis=0))
         everybody = adjusted_shares(alone, self.out[:, SHOWN] > 0)
-        there = adjusted_shares(len(WAYS) * np.exp(-self.scores[5]), self.out[:, SUSPECT] > 0)
-        quiet_enough = self.out[:, LISTS] <= QUIET * self.out[:, LISTS_EXPECTED]
+        there = adjusted_shares(len(TESTS) * np.exp(-self.scores[5]), self.out[:, SUSPECT] > 0)
+        quiet_enough = self.out[:, LISTS] <= SILENT_SHARE * self.out[:, LISTS_EXPECTED]
         few = np.where(quiet_enough, np.exp(-np.maximum(-self.tests.amount, 0.0)) / 2.0, 1.0)  # one-sided
         quiet = adjusted_shares(few, self._could_be_quiet())
         shares: Floats = np.minimum(np.minimum(everybody, quiet) * self.boards, there)
@@ -256,13 +257,13 @@ class _Clients:
         Most clients have far too few, so excluding them gains power (Bourgon, Gentleman and Huber 2010, independent
         filtering).
         """
-        able: Bools = np.exp(-self.tests.silence) / 2.0 <= TELLING
+        able: Bools = np.exp(-self.tests.silence) / 2.0 <= SILENCE_LEVEL
         return able
 
     def named(self) -> Ints:
         """Numbers of the clients that stand out, the most certain first."""
         share = self.rates_of_honest()
-        odd = np.flatnonzero(share <= SURE)
+        odd = np.flatnonzero(share <= FALSE_DISCOVERY_RATE)
         return odd[np.lexsort((-self.scores[:, odd].max(axis=0), share[odd]))]
 
     def least_silent(self) -> int:
@@ -270,16 +271,16 @@ class _Clients:
         judged = int(np.count_nonzero(self.out[:, SHOWN] >= FEWEST))
         if not judged:
             return 0
-        rivals = min(len(WAYS) * judged, (int(np.count_nonzero(self._could_be_quiet())) + 1) / 2.0)
-        need = math.log(rivals * self.boards / SURE) * self.tests.excess
+        rivals = min(len(TESTS) * judged, (int(np.count_nonzero(self._could_be_quiet())) + 1) / 2.0)
+        need = math.log(rivals * self.boards / FALSE_DISCOVERY_RATE) * self.tests.excess
         return max(least_silent(self.share, self.tests.spread, need), FEWEST)
 
     def described(self, c: int, share: float, names: list[Any], items: list[Any] | None) -> SuspectClient:
         """The report on a client."""
         row = self.out[c]
         way = int(np.argmax(self.scores[:, c]))
-        part = int(np.argmax(self.scores[:3, c])) if WAYS[way] == "all" else way
-        reason, effect = self._reason(c, WAYS[part], items)
+        part = int(np.argmax(self.scores[:3, c])) if TESTS[way] == "all" else way
+        reason, effect = self._reason(c, TESTS[part], items)
         return SuspectClient(
             client=names[c],
             impressions=int(row[SHOWN]),
@@ -287,7 +288,7 @@ class _Clients:
             expected_clicks=round(float(row[EXPECTED]), 2),
             suspect_impressions=int(row[SUSPECT]),
             certainty=float(1.0 - share),
-            why="time" if WAYS[way] == "time" else "clicks",
+            why="time" if TESTS[way] == "time" else "clicks",
             score=round(float(self.scores[way, c]), 2),
             effect=round(float(effect), 3),
             reason=reason,

@@ -20,8 +20,8 @@ from .clients import SuspectClient, stand_out
 ROWS = 10  # impressions of a client that count for its cohort
 CLIENTS = 5  # least clients of a cohort that is judged
 COHORTS = 20  # least cohorts to judge: fewer do not show how much honest ones differ
-MOST = 0.2  # largest share of these impressions in a cohort that is judged: a larger one would define what is usual
-SURE = 0.99  # least certainty of a cohort that is named, since all its clients are blamed together
+LARGEST_SHARE = 0.2  # of these impressions in a cohort that is judged: a larger one would define what is usual
+LEAST_CERTAINTY = 0.99  # least certainty of a cohort that is named, since all its clients are blamed together
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def odd_cohorts(
     rows = np.bincount(pooled[~unasked], minlength=len(values))
     pairs = np.unique(pooled[~unasked].astype(np.int64) * n_clients + client[~unasked])
     clients: Ints = np.bincount(pairs // n_clients, minlength=len(values))
-    judged = (clients >= CLIENTS) & (rows <= MOST * rows.sum())
+    judged = (clients >= CLIENTS) & (rows <= LARGEST_SHARE * rows.sum())
     count = int(np.count_nonzero(judged))
     if count < COHORTS:
         return count, []
@@ -66,7 +66,7 @@ def odd_cohorts(
 
     def named() -> dict[Any, SuspectClient]:
         odd = stand_out(impressions, pooled, values, list(items), unasked)
-        return {one.client: one for one in odd.listed if one.certainty >= SURE}
+        return {one.client: one for one in odd.listed if one.certainty >= LEAST_CERTAINTY}
 
     first = named()
     number = {value: c for c, value in enumerate(values)}

@@ -20,7 +20,7 @@ from ...core.item_evidence import INVERTED, KNOWN, SHARE_CHANGED, inversion
 from .attention import PlaceCells, counts_of, looks_of, place_cells
 from .bayes_factors import EDGE, evidence_by_item
 from .changed_stretches import Calm, ChangedStretch, edge_range, intervals, marked, widened
-from .clients import NOBODY, OddClients, SuspectClient, impressions_of, stand_out
+from .clients import NO_ODD_CLIENTS, OddClients, SuspectClient, impressions_of, stand_out
 from .detectable import Detectable, detectable
 from .explanations import Explanation, Usual, by_pairs, explain, gathered, usual_of
 from .outcomes import Outcomes, RaisedItem, outcomes_of
@@ -35,7 +35,7 @@ POINTS = 240  # of the time line
 LEAST = 40  # least impressions per point of it, in logs with several hundred: fewer are noise
 IMPRESSIONS, CLICKS, EXPECTED = range(3)  # columns of points; expected clicks are those of the usual taste
 POINT_COLUMNS = 3
-SURE = 0.99  # least certainty of an interval that is called suspect
+LEAST_CERTAINTY = 0.99  # least certainty of an interval that is called suspect
 SEED = 27  # of the draws behind certainty and power: the same log gets the same result
 
 
@@ -205,7 +205,7 @@ class BoardInspection:
                 certainty(explanation.after_places, scale, 2.0 * self.impressions.n / size),
                 sure_of(part.evidence),
             )
-            kind = kind if sure >= SURE else "chance"
+            kind = kind if sure >= LEAST_CERTAINTY else "chance"
         return Judged(part, kind, sure, explanation.level)
 
     def judged_intervals(self, on_progress: OnProgress) -> tuple[list[Judged], Usual, Calm]:
@@ -327,7 +327,7 @@ def analyse(task: BoardTask, pulse: Any) -> Finding:
 def _people(task: BoardTask, suspect: Bools, parts: list[tuple[int, int]]) -> tuple[OddClients, Bools]:
     """Return the clients that stand out here, and which impressions are of these or of those named everywhere."""
     if task.client is None:
-        return NOBODY, np.zeros(task.impressions.n, np.bool_)
+        return NO_ODD_CLIENTS, np.zeros(task.impressions.n, np.bool_)
     log = task.impressions, task.client, task.clients, task.items
     people: OddClients = task.cached("clients", lambda: stand_out(*log, suspect, parts, task.boards, task.reloaded))
     named = people.named if task.named_everywhere is None else np.append(people.named, task.named_everywhere)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...click_logs.looks import Impressions, ItemNumbers
-from ...comparison.count_tests import FEWEST, Counts, adjusted_shares, beta_binomial, fewer_than_due, tails
+from ...comparison.count_tests import FEWEST, Counts, adjusted_shares, beta_binomial, fewer_than_due, signed_scores
 from ...core.arrays import Bools, Floats, Ints
 from .attention import sums
-from .clients import SURE, TELLING
+from .clients import FALSE_DISCOVERY_RATE, SILENCE_LEVEL
 from .scales import Tally
 from .stretches import prior_of, rates_by_item
 
@@ -141,7 +141,7 @@ def _few_outcomes(
             float(1.0 - share[i]),
         )
         for i, one in enumerate(raised)
-        if share[i] <= SURE
+        if share[i] <= FALSE_DISCOVERY_RATE
     ]
 
 
@@ -162,10 +162,10 @@ def _never_buy(
     judged: Bools = lists >= FEWEST
     _, spread, excess = beta_binomial(got, lists, due, judged)
     silence = np.zeros(n_clients)
-    tails(np.zeros(n_clients), lists, due, spread, silence)
+    signed_scores(np.zeros(n_clients), lists, due, spread, silence)
     chance = np.exp(np.minimum(silence, 0.0) / excess) / 2.0  # one-sided: of never buying
-    able: Bools = judged & (chance <= TELLING)
+    able: Bools = judged & (chance <= SILENCE_LEVEL)
     share = adjusted_shares(np.where(got == 0.0, chance, 1.0), able)
-    named = np.flatnonzero(able & (got == 0.0) & (share <= SURE))
+    named = np.flatnonzero(able & (got == 0.0) & (share <= FALSE_DISCOVERY_RATE))
     order = named[np.argsort(-due[named], kind="stable")][:LISTED]
     return [NeverBuys(int(c), int(lists[c]), round(float(due[c]), 1), float(1.0 - share[c])) for c in order.tolist()]

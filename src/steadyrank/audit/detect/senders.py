@@ -3,7 +3,7 @@
 Honest logs have such dedicated senders, too, such as a build that fetches the same package every night. So the number
 of dedicated senders of each item is compared with the number expected from other items, given how often each sender
 comes, with an overdispersion estimated from the log itself (`count_tests.beta_binomial`). For items with too many,
-those senders are named who come so often that at most a share SURE of them is honest.
+those senders are named who come so often that at most a share FALSE_DISCOVERY_RATE of them is honest.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from ...click_logs.looks import ItemNumbers
 from ...comparison.count_tests import FEWEST, adjusted_shares, beta_binomial
 from ...core.arrays import Bools, Floats, Ints
 from .attention import sums
-from .clients import SURE
+from .clients import FALSE_DISCOVERY_RATE
 
 VISIT = 600.0  # seconds: a sender's events on one item within this time are retries of one visit
 OFTEN = 12  # classes of senders, by the logarithm of their visits
@@ -60,7 +60,7 @@ def alike(item: ItemNumbers, client: ItemNumbers, n_items: int, n_clients: int) 
     judged: Bools = n >= FEWEST
     scores, _, _ = beta_binomial(got, n, due, judged)
     share = adjusted_shares(np.exp(-np.maximum(scores, 0.0)), judged)
-    odd = np.flatnonzero((scores > 0.0) & (share <= SURE))
+    odd = np.flatnonzero((scores > 0.0) & (share <= FALSE_DISCOVERY_RATE))
     groups = [
         _named(int(k), who, what, kind, dedicated, base, float(share[k])) for k in odd[np.argsort(-scores[odd])]
     ]
@@ -75,6 +75,6 @@ def _named(
     for least in range(1, OFTEN):
         some = mine & (kind >= least)
         senders, due = who[some & dedicated], float(base[kind[some]].sum())
-        if senders.size >= FEWEST and due <= SURE * senders.size:
+        if senders.size >= FEWEST and due <= FALSE_DISCOVERY_RATE * senders.size:
             return AlikeSenders(k, senders, round(due, 2), 1.0 - max(share, due / senders.size))
     return None

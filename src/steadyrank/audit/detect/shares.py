@@ -19,7 +19,7 @@ from .attention import Appeal
 from .bayes_factors import EDGE
 from .changed_stretches import SUDDEN, ChangedStretch, intervals, marked
 from .explanations import StretchCounts, Usual, explain
-from .findings import SURE, certainty, changes_of
+from .findings import LEAST_CERTAINTY, certainty, changes_of
 from .scales import Tally, Units
 from .stretches import BANDS, BAR, OnProgress, ignore_progress
 
@@ -122,7 +122,7 @@ class SharesOverTime:
         whole: ChangedStretch,
         busiest: int,
     ) -> str:
-        if sure < SURE or not up:
+        if sure < LEAST_CERTAINTY or not up:
             return "chance"
         if regular is None:
             sudden = all(step >= SUDDEN and math.isfinite(step) for step in part.steps)

@@ -13,7 +13,7 @@ from steadyrank.audit.detect import bayes_factors, scales, two_regimes
 from steadyrank.audit.detect.changed_stretches import intervals, regimes, runs
 from steadyrank.audit.detect.clients import stand_out
 from steadyrank.audit.detect.findings import BoardTask, analyse
-from steadyrank.audit.detect.scales import of_impressions, summed_up
+from steadyrank.audit.detect.scales import of_impressions, prepare_units
 from steadyrank.audit.detect.stretches import Stretch
 from steadyrank.click_logs.looks import Impressions
 from steadyrank.core.workers import Interrupted
@@ -138,7 +138,7 @@ def test_a_scan_weighs_what_it_says(pairs, size, backward, sparse):
     impressions = impressions_of([[pair] for pair in pairs], 6)
     log = Stretch(of_impressions(impressions), np.arange(impressions.n))
     of_items = log.bands, log.usual
-    rest = scales.Rest(*of_items, sparse, log.elsewhere.counts, log.elsewhere.votes, log.prior)
+    rest = scales.ScanContext(*of_items, sparse, log.elsewhere.counts, log.elsewhere.votes, log.prior)
     single = scales.of_impressions(impressions)
     out, at = scales.evidence(single, size, backward, rest)
     assert at.tolist() == [impressions.n - i * (size // 2) if backward else i * (size // 2) for i in range(out.size)]
@@ -214,17 +214,17 @@ def test_runs():
 
 def test_several_clicks_are_a_behaviour_of_their_own():
     impressions = impressions_of([[(0, 1), (1, 1)], [(0, 0)], [(1, 1)]], 2)
-    told = summed_up(impressions)
+    told = prepare_units(impressions)
     assert told.n_items == 3
     assert told.item.tolist() == [0, 1, 2, 0, 2, 1, 2]
     assert told.clicks.tolist() == [1, 1, 1, 0, 0, 1, 0]
     single = impressions_of([[(0, 1)], [(0, 0), (1, 1)]], 2)
-    assert summed_up(single).item is single.item
+    assert prepare_units(single).item is single.item
 
 
 def test_too_short_a_log_says_nothing():
-    assert intervals(summed_up(impressions_of([], 0))) == []
-    assert intervals(summed_up(impressions_of([[(0, 1)]], 1))) == []
+    assert intervals(prepare_units(impressions_of([], 0))) == []
+    assert intervals(prepare_units(impressions_of([[(0, 1)]], 1))) == []
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_a_burst_is_cut_out_exactly(world, adversary):
         end=7000,
         seed=2_000,
     )
-    (found,) = intervals(summed_up(impressions))
+    (found,) = intervals(prepare_units(impressions))
     assert abs(found.start - 6000) <= 50
     assert abs(found.end - 7000) <= 50
 
@@ -256,7 +256,7 @@ PROMOTED = {"learner": "Random", "adversary": "Promote"}
 def test_findings_do_not_depend_on_threads():
     attraction = audit_power.attraction_of("low attraction")
     impressions = simulated_log(attraction, 5_000, 10, **PROMOTED, start=1000, end=2000, seed=1)
-    assert intervals(summed_up(impressions), 1) == intervals(summed_up(impressions), 3) != []
+    assert intervals(prepare_units(impressions), 1) == intervals(prepare_units(impressions), 3) != []
 
 
 @pytest.mark.always
@@ -266,7 +266,7 @@ def test_an_audit_ends_soon_after_it_is_told_to(threads):
     attraction = audit_power.attraction_of("low attraction")
     impressions = simulated_log(attraction, 2_000, 10, **PROMOTED, start=1000, end=1300, seed=1)
     calls = []
-    intervals(summed_up(impressions), threads, lambda *step: calls.append(step))
+    intervals(prepare_units(impressions), threads, lambda *step: calls.append(step))
     assert len(calls) > 20
 
     def stop(*step):
@@ -277,7 +277,7 @@ def test_an_audit_ends_soon_after_it_is_told_to(threads):
     for n_calls in (1, 2, 5, 12, 20):
         left = [None] * (n_calls + 1)
         with pytest.raises(Interrupted):
-            intervals(summed_up(impressions), threads, stop)
+            intervals(prepare_units(impressions), threads, stop)
 
 
 def test_two_attacks_that_differ_are_both_found():
@@ -290,7 +290,7 @@ def test_two_attacks_that_differ_are_both_found():
         np.concatenate([one.first, one.first[-1] + np.cumsum(sizes)]), one.n_items,
     )  # fmt: skip
     assert len(np.unique(regimes(of_impressions(both)))) >= 3
-    found = intervals(summed_up(both))
+    found = intervals(prepare_units(both))
     assert [(round(part.start, -2), round(part.end, -2)) for part in found] == [(2000, 3000), (12000, 13000)]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import steadyrank as sr
 from steadyrank.audit.detect import client_tests, scales
 from steadyrank.audit.detect.attention import counts_of, fit, place_cells
-from steadyrank.audit.detect.changed_stretches import Calm
+from steadyrank.audit.detect.changed_stretches import UsualImpressions
 from steadyrank.click_logs import looks, mapped
 from steadyrank.click_logs.click_log import read
 from steadyrank.click_logs.files import sources_of
@@ -124,7 +124,7 @@ def test_memory_of_clients_grows_by_what_is_kept(monkeypatch):
 @given(st.lists(st.booleans(), max_size=60))
 def test_calm_impressions_are_numbered_in_order(flags):
     flags = np.array(flags, bool)
-    calm = Calm(flags)
+    calm = UsualImpressions(flags)
     assert calm.size == flags.sum()
     assert calm.at(np.arange(calm.size)).tolist() == np.flatnonzero(flags).tolist()
 

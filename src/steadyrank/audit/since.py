@@ -21,7 +21,7 @@ from ..click_logs.files import Source
 from ..click_logs.looks import Impressions, blocks, picked
 from ..core.arrays import Bools, Ints
 from ..core.files import replacing
-from .detect.changed_stretches import marked
+from .detect.changed_stretches import mask_of
 from .detect.clients import OddClients
 from .detect.findings import Finding
 
@@ -201,7 +201,7 @@ class State:
         calm = np.ones(log.impressions.n, np.bool_)
         for part, finding in zip(parts, findings, strict=True):
             n = finding.impressions
-            over = marked(n, [(one.start, one.end) for one in finding.intervals if one.end < n])
+            over = mask_of(n, [(one.start, one.end) for one in finding.intervals if one.end < n])
             calm[over if part.chosen is None else part.chosen[over]] = False
         kept = np.flatnonzero(calm)[-MOST_IMPRESSIONS:]
         shown = log.impressions.only(kept)
@@ -228,7 +228,7 @@ def restrict_to_new(part: BoardLog, finding: Finding, log: ClickLog) -> Finding:
     clients = finding.named[:0] if part.client is None else np.unique(part.client[odd])
     names = {log.clients[part.clients[c]] for c in clients.tolist()}
     sure, possible = (
-        int(((marked(new.size, edges) | odd) & new).sum())
+        int(((mask_of(new.size, edges) | odd) & new).sum())
         for edges in ([(p.starts[1], p.ends[0]) for p in intervals], [(p.starts[0], p.ends[1]) for p in intervals])
     )
     return replace(

@@ -29,18 +29,16 @@ SUDDEN = 2.5  # nats by which a step must explain a change better than a gradual
 NEAR = 0.3  # least share of an interval's evidence found next to its edges: drift shows only at a distance
 CHANGE = 3.0  # nats, the price of a change of regime, in addition to log n
 MARGIN = 16  # margin beside a stretch that may belong to it: this many parts, or 1 / MARGIN of the stretch
-TRIED = 12  # candidates for the clearest change
-TRIED_WHERE_KNOWN = (
-    4  # the same in a log with many looks per item: evidence is clear, and each candidate costs a pass
-)
-SAME = 2  # a candidate within a fitted stretch of at most this many times its length is taken for the same change
-JOINED = 4  # best candidates whose edges are tried in all combinations
+MOST_CANDIDATES = 12  # candidates for the clearest change
+CANDIDATES_WHERE_KNOWN = 4  # the same with many looks per item: evidence is clear, and each costs a pass
+SAME_CHANGE = 2  # a candidate within a fitted stretch of at most this many times its length is the same change
+MOST_JOINED = 4  # best candidates whose edges are tried in all combinations
 MOST_REGIMES = 6  # of a log; each costs a pass over a part of it
-TURNS = 4  # from this many intervals on that cover TURN_SHARE of the log, they are taken for day and night
-TURN_SHARE = 0.4
+ALTERNATING = 4  # from this many intervals on that cover ALTERNATING_SHARE of it, they are taken for day and night
+ALTERNATING_SHARE = 0.4
 
 
-Regimes: TypeAlias = tuple[int, int, int]  # first part of a stretch, the part after its last, and its regime's number
+RegimeStretch: TypeAlias = tuple[int, int, int]  # first part, the part after the last, number of the regime
 
 
 class ChangedStretch(NamedTuple):
@@ -73,7 +71,7 @@ def regimes(
         if where.size < 2 * parts(SHORTEST, units):
             continue
         step = f"{made}-{regime}"
-        divide = functools.partial(_second, whole, where, made, cost, _within(cached, step))
+        divide = functools.partial(_divide_regime, whole, where, made, cost, _within(cached, step))
         second = cached(f"division-{step}", divide)
         if second is not None:
             label[where[second]] = made
@@ -87,38 +85,38 @@ def _within(cached: StepCache, name: str) -> StepCache:
     return lambda step, compute: cached(f"{name}-{step}", compute)
 
 
-def _second(whole: Stretch, where: Ints, made: int, cost: float, cached: StepCache) -> Bools | None:
+def _divide_regime(whole: Stretch, where: Ints, made: int, cost: float, cached: StepCache) -> Bools | None:
     """Divide the parts `where` of one regime, the log having `made` so far: which belong to a new one, or None."""
     if made == 1:
-        return _clearest(whole, cost)
+        return _divide_at_clearest_change(whole, cost)
     rest = whole.elsewhere if 2 * where.size > whole.n else None  # most of the log is no attack: use all of it
     some = Stretch(whole.units.only(where), where, None, whole.threads, whole.on_progress, rest, cached)
-    return _clearest(some, cost)
+    return _divide_at_clearest_change(some, cost)
 
 
-def _clearest(part: Stretch, cost: float) -> Bools | None:
+def _divide_at_clearest_change(part: Stretch, cost: float) -> Bools | None:
     """Divide a stretch at its clearest sudden change: bool[n], parts of the second regime; None without a change."""
     fitted: set[tuple[int, int]] = set()
-    for start, end in itertools.islice(part.candidates(), TRIED if part.rare else TRIED_WHERE_KNOWN):
-        size = min(SAME * (end - start), part.n)
+    for start, end in itertools.islice(part.candidates(), MOST_CANDIDATES if part.rare else CANDIDATES_WHERE_KNOWN):
+        size = min(SAME_CHANGE * (end - start), part.n)
         if not any(low <= start and end <= high <= low + size for low, high in fitted):  # else it is fitted already
             fitted.update(part.fitted(start, end))
-    best = _ranked(part, fitted, cost)[:JOINED]
+    best = _ranked(part, fitted, cost)[:MOST_JOINED]
     joined = {(start, end) for _, start, _ in best for _, _, end in best if start < end}
     for score, start, end in _ranked(part, fitted | joined, cost):
-        divided = _divided(part, start, end, score, cost)
+        divided = _best_division(part, start, end, score, cost)
         if divided is not None:
             return divided
     return None
 
 
 def _ranked(part: Stretch, stretches: set[tuple[int, int]], cost: float) -> list[tuple[float, int, int]]:
-    """Sort stretches by the score of separating them from the rest (`Stretch.alone`), the best first."""
-    alone = [(part.alone(start, end, cost), start, end) for start, end in stretches]
-    return sorted(alone, key=lambda one: (-part.tolled(one[0], one[2] - one[1]), one[1:]))
+    """Sort stretches by the score of separating them from the rest (`Stretch.division_score`), the best first."""
+    scored = [(part.division_score(start, end, cost), start, end) for start, end in stretches]
+    return sorted(scored, key=lambda one: (-part.less_outside_price(one[0], one[2] - one[1]), one[1:]))
 
 
-def _divided(part: Stretch, start: int, end: int, score: float, cost: float) -> Bools | None:
+def _best_division(part: Stretch, start: int, end: int, score: float, cost: float) -> Bools | None:
     """The best division: the stretch against the rest, or by regimes fitted to an edge; None if no edge is sudden."""
     changes = [(at, *part.change(at, end - start)) for at in (start, end)]
     clear = [(at, step) for at, evidence, step in changes if evidence >= BAR]
@@ -129,11 +127,11 @@ def _divided(part: Stretch, start: int, end: int, score: float, cost: float) -> 
         ):  # else it is an edge of an earlier division
             divisions.append(part.split(at, end - start, cost))
     if clear and sum(step for *_, step in changes) >= SUDDEN:
-        divisions.append((score, marked(part.n, [(start, end)])))
+        divisions.append((score, mask_of(part.n, [(start, end)])))
     divisions = [division for division in divisions if division[0] > 0.0]
     if not divisions:
         return None
-    return max(divisions, key=lambda division: part.tolled(division[0], int(division[1].sum())))[1]
+    return max(divisions, key=lambda division: part.less_outside_price(division[0], int(division[1].sum())))[1]
 
 
 def runs(flags: Bools) -> list[tuple[int, int]]:
@@ -142,7 +140,7 @@ def runs(flags: Bools) -> list[tuple[int, int]]:
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
-def widened(flags: Bools) -> Bools:
+def with_margins(flags: Bools) -> Bools:
     """Extend each run of flags by a margin, within which its true edge may lie."""
     wide = flags.copy()
     for start, end in runs(flags):
@@ -151,7 +149,7 @@ def widened(flags: Bools) -> Bools:
     return wide
 
 
-def marked(n: int, stretches: Iterable[tuple[int, int]]) -> Bools:
+def mask_of(n: int, stretches: Iterable[tuple[int, int]]) -> Bools:
     """bool[n], which impressions lie in any of the stretches, each from its start to before its end."""
     flags: Bools = np.zeros(n, np.bool_)
     for start, end in stretches:
@@ -159,7 +157,7 @@ def marked(n: int, stretches: Iterable[tuple[int, int]]) -> Bools:
     return flags
 
 
-class Calm:
+class UsualImpressions:
     """The impressions outside of some stretches, indexed by their number among these."""
 
     def __init__(self, calm: Bools) -> None:
@@ -194,33 +192,36 @@ def intervals(
     must have enough evidence, a good part of it next to an edge, and sudden edges: steps must explain both together
     better than gradual changes. `on_progress` reports progress, and `cached` caches longer steps.
     """
-    label = _settled(regimes(units, threads, on_progress, cached), parts(SHORTEST, units))
+    label = _without_short_stretches(regimes(units, threads, on_progress, cached), parts(SHORTEST, units))
     suspect: Bools = label != np.bincount(label).argmax() if label.size else np.zeros(0, np.bool_)
     if not suspect.any():
         return []
-    log = without(units, suspect)
+    log = learning_without(units, suspect)
     regimes_apart = np.unique(label[suspect]).tolist()
-    logs = {regime: log.knowing(outside_of(units, widened(label == regime))) for regime in regimes_apart}
+    logs = {regime: log.with_elsewhere(outside_of(units, with_margins(label == regime))) for regime in regimes_apart}
     stretches = _suspect_stretches(label, suspect)
     if not apart:
         logs, stretches = {0: log}, [(start, end, 0) for start, end in runs(suspect)]
     for _ in range(2):
         on_progress("placing edges", 0, 0)
-        stretches = _cut(logs, stretches, widen)
-    if len(runs(suspect)) >= TURNS and sum(end - start for start, end, _ in stretches) > TURN_SHARE * units.n:
+        stretches = _with_placed_edges(logs, stretches, widen)
+    if (
+        len(runs(suspect)) >= ALTERNATING
+        and sum(end - start for start, end, _ in stretches) > ALTERNATING_SHARE * units.n
+    ):
         return []  # two behaviours that alternate with similar lengths are day and night
-    kept = [found for i in range(len(stretches)) if (found := _standing(logs, stretches, i)) is not None]
-    return sorted([*kept, *_alike(log, kept)])
+    kept = [found for i in range(len(stretches)) if (found := _confirmed(logs, stretches, i)) is not None]
+    return sorted([*kept, *_similar_intervals(log, kept)])
 
 
-def _standing(logs: dict[int, Stretch], stretches: list[Regimes], i: int) -> ChangedStretch | None:
+def _confirmed(logs: dict[int, Stretch], stretches: list[RegimeStretch], i: int) -> ChangedStretch | None:
     """Stretch i as an interval, if its evidence and its edges hold up, else None."""
     start, end, regime = stretches[i]
     log, edges = logs[regime], [0, *(at for one in stretches for at in one[:2]), logs[regime].n]
     low, high = _neighbours(edges, stretches, i)
     before, after = min(REFERENCE * (end - start), start - low), min(REFERENCE * (end - start), high - end)
     room = max(REFERENCE * (end - start), log.enough)
-    around = _around(log, stretches, start, end, room)
+    around = _usual_around(log, stretches, start, end, room)
     evidence = log.weigh(log.between(start, end), around)[0] - math.log(log.n / (end - start))
     sides = [(at, reach) for at, reach in ((start, before), (end, after)) if 0 < at < log.n]
     usual = (min(room, start - edges[2 * i]), min(room, edges[2 * i + 3] - end))
@@ -234,7 +235,7 @@ def _standing(logs: dict[int, Stretch], stretches: list[Regimes], i: int) -> Cha
     return ChangedStretch(start, end, evidence, (sudden.get(start, math.inf), sudden.get(end, math.inf)))
 
 
-def _suspect_stretches(label: Small, suspect: Bools) -> list[Regimes]:
+def _suspect_stretches(label: Small, suspect: Bools) -> list[RegimeStretch]:
     """The suspect stretches, split where the regime changes."""
     return [
         (start + a, start + b, int(label[start + a]))
@@ -243,7 +244,7 @@ def _suspect_stretches(label: Small, suspect: Bools) -> list[Regimes]:
     ]
 
 
-def without(units: Units, suspect: Bools) -> Stretch:
+def learning_without(units: Units, suspect: Bools) -> Stretch:
     """The whole log as a `Stretch` that learns what is usual from the parts that are not suspect."""
     elsewhere = outside_of(units, suspect)
     looks, clicks = elsewhere.counts
@@ -261,7 +262,7 @@ def outside_of(units: Units, suspect: Bools) -> Elsewhere:
     return Elsewhere.of(units.n, calm, within=False)
 
 
-def _settled(label: Small, shortest: int) -> Small:
+def _without_short_stretches(label: Small, shortest: int) -> Small:
     """Merge stretches shorter than `shortest` between two others into the one before."""
     label = label.copy()
     edges = [0, *(np.flatnonzero(np.diff(label)) + 1).tolist(), label.size]
@@ -271,7 +272,7 @@ def _settled(label: Small, shortest: int) -> Small:
     return label
 
 
-def _neighbours(edges: list[int], stretches: list[Regimes], i: int) -> tuple[int, int]:
+def _neighbours(edges: list[int], stretches: list[RegimeStretch], i: int) -> tuple[int, int]:
     """How far the behaviour before and after interval i extends, usual or another interval's: its outer bounds."""
     start, end, _ = stretches[i]
     low, high = edges[2 * i], edges[2 * i + 3]
@@ -282,9 +283,9 @@ def _neighbours(edges: list[int], stretches: list[Regimes], i: int) -> tuple[int
     return low, high
 
 
-def _around(log: Stretch, stretches: list[Regimes], start: int, end: int, room: int) -> Tally:
+def _usual_around(log: Stretch, stretches: list[RegimeStretch], start: int, end: int, room: int) -> Tally:
     """Counts of usual parts around an interval, `room` on either side."""
-    usual = ~marked(log.n, [one[:2] for one in stretches])
+    usual = ~mask_of(log.n, [one[:2] for one in stretches])
     so_far = np.concatenate([[0], np.cumsum(usual)])
     low = int(np.searchsorted(so_far, max(so_far[start] - room, 0), "left"))
     high = int(np.searchsorted(so_far, so_far[end] + room, "left"))
@@ -292,7 +293,7 @@ def _around(log: Stretch, stretches: list[Regimes], start: int, end: int, room: 
     return log.chosen(usual)
 
 
-def _alike(log: Stretch, kept: list[ChangedStretch]) -> list[ChangedStretch]:
+def _similar_intervals(log: Stretch, kept: list[ChangedStretch]) -> list[ChangedStretch]:
     """Find more intervals that behave like those found, though they would not be significant alone.
 
     With known rates, fewer impressions suffice to recognise an attack. Items not seen in the intervals found are
@@ -300,28 +301,28 @@ def _alike(log: Stretch, kept: list[ChangedStretch]) -> list[ChangedStretch]:
     """
     if not kept:
         return []
-    inside = marked(log.n, [(part.start, part.end) for part in kept])
+    inside = mask_of(log.n, [(part.start, part.end) for part in kept])
     cost = math.log(log.n) + CHANGE
     gain = log.gains(0, log.n, *log.rates(log.chosen(~inside), log.chosen(inside), GROUPED))
     path = np.zeros(log.n, np.int8)
-    two_states(gain, cost, log.toll, path)
+    two_states(gain, cost, log.outside_price, path)
     more = []
     for start, end in runs(path == 1):
-        evidence = float(gain[start:end].sum()) - log.toll * (end - start) - 2.0 * cost
+        evidence = float(gain[start:end].sum()) - log.outside_price * (end - start) - 2.0 * cost
         if evidence >= BAR and not inside[start:end].any():
             more.append(ChangedStretch(start, end, evidence))
     return more
 
 
-def _cut(logs: dict[int, Stretch], stretches: list[Regimes], widen: bool) -> list[Regimes]:
+def _with_placed_edges(logs: dict[int, Stretch], stretches: list[RegimeStretch], widen: bool) -> list[RegimeStretch]:
     """Move each edge to where it explains most, by rates from parts at a distance; then extend if `widen`."""
     n = next(iter(logs.values())).n
-    suspect = marked(n, [one[:2] for one in stretches])
+    suspect = mask_of(n, [one[:2] for one in stretches])
     shared = {one[1] for one in stretches} & {one[0] for one in stretches}  # edges between two intervals are kept
-    cut: list[Regimes] = []
+    cut: list[RegimeStretch] = []
     for start, end, regime in stretches:
         log = logs[regime]
-        edges = [at if at in shared else _edge(log, suspect, start, end, at) for at in (start, end)]
+        edges = [at if at in shared else _placed_edge(log, suspect, start, end, at) for at in (start, end)]
         if edges[1] - edges[0] >= log.few:
             if cut and edges[0] < cut[-1][1]:
                 edges[0] = cut[-1][1]
@@ -329,16 +330,16 @@ def _cut(logs: dict[int, Stretch], stretches: list[Regimes], widen: bool) -> lis
                 cut.append((edges[0], edges[1], regime))
     if not widen:
         return cut
-    now = marked(n, [one[:2] for one in cut])
-    wide: list[Regimes] = []
+    now = mask_of(n, [one[:2] for one in cut])
+    wide: list[RegimeStretch] = []
     for start, end, regime in cut:
-        low, high = _widened(logs[regime], now, start, end)
+        low, high = _extended(logs[regime], now, start, end)
         wide.append((max(low, wide[-1][1]) if wide else low, high, regime))
     return wide
 
 
-def _edge(log: Stretch, suspect: Bools, start: int, end: int, at: int) -> int:
-    low, so_far = _tilt(log, suspect, start, end, at)
+def _placed_edge(log: Stretch, suspect: Bools, start: int, end: int, at: int) -> int:
+    low, so_far = _evidence_around_edge(log, suspect, start, end, at)
     if so_far.size == 0:
         return at
     if at == start:
@@ -347,7 +348,7 @@ def _edge(log: Stretch, suspect: Bools, start: int, end: int, at: int) -> int:
     return low + tightened(so_far, 0, int(np.argmax(so_far)))[1]
 
 
-def _widened(log: Stretch, suspect: Bools, start: int, end: int) -> tuple[int, int]:
+def _extended(log: Stretch, suspect: Bools, start: int, end: int) -> tuple[int, int]:
     """Extend an interval by unusual behaviour next to it, even if that differs from the rest of the interval.
 
     A learner under attack soon shows other items: those of the attack's first impressions are not shown later.
@@ -363,18 +364,21 @@ def _widened(log: Stretch, suspect: Bools, start: int, end: int) -> tuple[int, i
         if not outside.any():
             break
         usual = log.chosen(outside)
-        before, after = start - _odd(log, usual, left, start, True), end + _odd(log, usual, end, right, False)
+        before, after = (
+            start - _unusual_size(log, usual, left, start, True),
+            end + _unusual_size(log, usual, end, right, False),
+        )
         if (before, after) == (start, end):
             break
         start, end = before, after
     return start, end
 
 
-def _odd(log: Stretch, usual: Tally, low: int, high: int, at_end: bool) -> int:
+def _unusual_size(log: Stretch, usual: Tally, low: int, high: int, at_end: bool) -> int:
     """The number of parts at the end, or at the start, of a zone that behave unusually."""
     if high - low < log.few:
         return 0
-    gain = log.gains(low, high, *log.rates(usual, log.between(low, high))) - log.toll
+    gain = log.gains(low, high, *log.rates(usual, log.between(low, high))) - log.outside_price
     so_far = np.concatenate([[0.0], np.cumsum(gain)])
     size = high - low - int(np.argmin(so_far)) if at_end else int(np.argmax(so_far))
     if size < 2 * log.few:
@@ -387,8 +391,8 @@ def _odd(log: Stretch, usual: Tally, low: int, high: int, at_end: bool) -> int:
 
 def edge_range(units: Units, part: ChangedStretch, suspect: Bools, at: int) -> tuple[int, int]:
     """The 95 % interval of an edge, from the likelihood of a change at each part nearby."""
-    log = without(units, suspect)
-    low, so_far = _tilt(log, suspect, part.start, part.end, at)
+    log = learning_without(units, suspect)
+    low, so_far = _evidence_around_edge(log, suspect, part.start, part.end, at)
     if so_far.size == 0:
         return at, at
     likely = -so_far if at == part.start else so_far
@@ -397,7 +401,7 @@ def edge_range(units: Units, part: ChangedStretch, suspect: Bools, at: int) -> t
     return min(at, low + int(edges[0])), max(at, low + int(edges[1]))
 
 
-def _tilt(log: Stretch, suspect: Bools, start: int, end: int, at: int) -> tuple[int, Floats]:
+def _evidence_around_edge(log: Stretch, suspect: Bools, start: int, end: int, at: int) -> tuple[int, Floats]:
     """Return a part near an edge, and the cumulative evidence for the interval from there on; empty if unavailable.
 
     Rates are learnt from parts at least half an interval away from the edge.
@@ -407,11 +411,11 @@ def _tilt(log: Stretch, suspect: Bools, start: int, end: int, at: int) -> tuple[
     if at in (0, log.n) or half < log.few:
         return at, nothing
     low, high = max(0, at - half), min(log.n, at + half)
-    inside = marked(log.n, [(start, end)])
+    inside = mask_of(log.n, [(start, end)])
     outside = ~suspect
     outside[: max(0, start - 8 * half)] = outside[end + 8 * half :] = False
     inside[low:high] = outside[low:high] = False
     if inside.sum() < half // 2 or outside.sum() < half // 2:
         return at, nothing
-    gain = log.gains(low, high, *log.rates(log.chosen(outside), log.chosen(inside))) - log.toll
+    gain = log.gains(low, high, *log.rates(log.chosen(outside), log.chosen(inside))) - log.outside_price
     return low, np.concatenate([[0.0], np.cumsum(gain)])

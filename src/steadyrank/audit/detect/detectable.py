@@ -12,7 +12,7 @@ import numpy as np
 from ...click_logs.looks import Impressions
 from ...core.arrays import Bools, Ints
 from .attention import PlaceCells, looks_of
-from .changed_stretches import Calm
+from .changed_stretches import UsualImpressions
 from .explanations import Usual, explain, gathered
 from .stretches import BAR, SHORTEST
 
@@ -45,7 +45,12 @@ class Detectable:
 
 
 def detectable(
-    impressions: Impressions, cells: PlaceCells, usual: Usual, free: Calm, client: int, rng: np.random.Generator
+    impressions: Impressions,
+    cells: PlaceCells,
+    usual: Usual,
+    free: UsualImpressions,
+    client: int,
+    rng: np.random.Generator,
 ) -> Detectable:
     """The smallest attacks that would have been found in this log; `free`: its usual impressions."""
     sizes = {kind: _smallest(kind, impressions, cells, usual, free, rng) for kind in KINDS}
@@ -53,7 +58,12 @@ def detectable(
 
 
 def _smallest(
-    kind: str, impressions: Impressions, cells: PlaceCells, usual: Usual, free: Calm, rng: np.random.Generator
+    kind: str,
+    impressions: Impressions,
+    cells: PlaceCells,
+    usual: Usual,
+    free: UsualImpressions,
+    rng: np.random.Generator,
 ) -> int | None:
     target = _targets(kind, usual)
     size = float(SHORTEST // 2)

@@ -19,13 +19,13 @@ from ...core.arrays import Bools, Floats, Ints
 from ...core.item_evidence import INVERTED, KNOWN, SHARE_CHANGED, inversion
 from .attention import PlaceCells, counts_of, looks_of, place_cells
 from .bayes_factors import EDGE, evidence_by_item
-from .changed_stretches import Calm, ChangedStretch, edge_range, intervals, marked, widened
+from .changed_stretches import ChangedStretch, UsualImpressions, edge_range, intervals, mask_of, with_margins
 from .clients import NO_ODD_CLIENTS, OddClients, SuspectClient, impressions_of, stand_out
 from .detectable import Detectable, detectable
 from .explanations import Explanation, Usual, by_pairs, explain, gathered, usual_of
 from .outcomes import Outcomes, RaisedItem, outcomes_of
 from .place_rates import PlaceRates, place_rates
-from .scales import Tally, Units, summed_up, tally
+from .scales import Tally, Units, prepare_units, tally
 from .stretches import BAR, OnProgress, StepCache, always_compute, ignore_progress, rates_by_item
 
 DRAWS = 24  # random draws, and at most as many usual stretches, that calibrate evidence
@@ -157,7 +157,7 @@ class BoardInspection:
     def __init__(self, task: BoardTask) -> None:
         self.task, self.impressions = task, task.impressions
         self.cells: PlaceCells = place_cells(task.impressions)
-        self.units: Units = summed_up(task.impressions)
+        self.units: Units = prepare_units(task.impressions)
         self.rng = np.random.default_rng(SEED)
 
     def explained(self, usual: Usual, part: ChangedStretch, without: int = -1) -> Explanation:
@@ -184,8 +184,8 @@ class BoardInspection:
     def judged_apart(self, part: ChangedStretch, apart: list[ChangedStretch], counts: Ints) -> Judged:
         """Judge an interval against impressions outside of it and of `apart`; `counts`: outside the latter."""
         n = self.impressions.n
-        suspect = widened(marked(n, [one[:2] for one in apart]))
-        itself = widened(marked(n, [part[:2]])) & ~suspect
+        suspect = with_margins(mask_of(n, [one[:2] for one in apart]))
+        itself = with_margins(mask_of(n, [part[:2]])) & ~suspect
         calm = ~suspect & ~itself
         if not calm.any():
             return self.judged(part, self.counts(~calm), ~calm)
@@ -200,7 +200,7 @@ class BoardInspection:
             kind = "client"
         if kind == "clicks":
             size = part.end - part.start
-            scale = scale_of_chance(self.impressions, self.cells, counts, Calm(calm), size, self.rng)
+            scale = scale_of_chance(self.impressions, self.cells, counts, UsualImpressions(calm), size, self.rng)
             sure = min(
                 certainty(explanation.after_places, scale, 2.0 * self.impressions.n / size),
                 sure_of(part.evidence),
@@ -208,7 +208,7 @@ class BoardInspection:
             kind = kind if sure >= LEAST_CERTAINTY else "chance"
         return Judged(part, kind, sure, explanation.level)
 
-    def judged_intervals(self, on_progress: OnProgress) -> tuple[list[Judged], Usual, Calm]:
+    def judged_intervals(self, on_progress: OnProgress) -> tuple[list[Judged], Usual, UsualImpressions]:
         """Return the intervals in which clicks changed, each judged; usual behaviour; and the usual impressions.
 
         Intervals that turn out harmless count as usual when the others are judged again.
@@ -224,11 +224,11 @@ class BoardInspection:
             apart = [part for i, part in enumerate(changed) if not judged or judged[i].kind == "clicks"]
             if judged and len(apart) == len(changed):
                 break
-            counts = everything - self.counts(widened(marked(n, [part[:2] for part in apart])))
+            counts = everything - self.counts(with_margins(mask_of(n, [part[:2] for part in apart])))
             judged = [self.judged_apart(part, apart, counts) for part in changed]
-        calm = ~marked(n, [part[:2] for part in changed])
+        calm = ~mask_of(n, [part[:2] for part in changed])
         calm = calm if calm.any() else ~calm
-        return judged, usual_of(self.counts(calm)), Calm(calm)
+        return judged, usual_of(self.counts(calm)), UsualImpressions(calm)
 
     def edges(self, part: ChangedStretch, suspect: list[ChangedStretch]) -> tuple[tuple[int, int], tuple[int, int]]:
         """The 95 % intervals of the start and the end of an interval, in impressions."""
@@ -237,7 +237,7 @@ class BoardInspection:
         def coarse(one: ChangedStretch) -> ChangedStretch:
             return ChangedStretch(one.start // span, -(-one.end // span), one.evidence)
 
-        flags = marked(self.units.n, [coarse(one)[:2] for one in suspect])
+        flags = mask_of(self.units.n, [coarse(one)[:2] for one in suspect])
         inside = coarse(part)
         ranges = (edge_range(self.units, inside, flags, at) for at in inside[:2])
         starts, ends = ((low * span, min(high * span, n)) for low, high in ranges)
@@ -245,7 +245,12 @@ class BoardInspection:
 
 
 def scale_of_chance(
-    impressions: Impressions, cells: PlaceCells, counts: Ints, free: Calm, size: int, rng: np.random.Generator
+    impressions: Impressions,
+    cells: PlaceCells,
+    counts: Ints,
+    free: UsualImpressions,
+    size: int,
+    rng: np.random.Generator,
 ) -> float:
     """The scale, at least 1, by which nats of evidence must be divided.
 
@@ -289,7 +294,7 @@ def analyse(task: BoardTask, pulse: Any) -> Finding:
     judged, usual, free = board.judged_intervals(on_progress)
     on_progress("judging clients", 0, 0)
     blamed = [(one.part, one.sure) for one in judged if one.kind == "clicks"]
-    suspect = marked(impressions.n, [(part.start, part.end) for part, _ in blamed])
+    suspect = mask_of(impressions.n, [(part.start, part.end) for part, _ in blamed])
     people, odd = _people(task, suspect, [(part.start, part.end) for part, _ in blamed])
     on_progress("describing", 0, 0)
     clean = tally(impressions, ~suspect & ~odd)
@@ -319,8 +324,8 @@ def analyse(task: BoardTask, pulse: Any) -> Finding:
         points=_points(impressions, clean_rate),
         by_place=place_rates(impressions, ~suspect & ~odd, task.propensities),
         outcomes=_outcomes(task, ~suspect & ~odd, [*parts, *others]),
-        sure=int((marked(impressions.n, [(p.starts[1], p.ends[0]) for p in parts]) | odd).sum()),
-        possible=int((marked(impressions.n, [(p.starts[0], p.ends[1]) for p in parts]) | odd).sum()),
+        sure=int((mask_of(impressions.n, [(p.starts[1], p.ends[0]) for p in parts]) | odd).sum()),
+        possible=int((mask_of(impressions.n, [(p.starts[0], p.ends[1]) for p in parts]) | odd).sum()),
     )
 
 

@@ -18,9 +18,9 @@ from .bayes_factors import GROUP_COLUMNS, GROUPS, REFERENCE, weigh, what_is_know
 
 Tally: TypeAlias = tuple[Ints, Ints]  # looks and clicks by item
 
-WORTH = 4.0  # least mean looks per item in half a stretch for aggregation to pay
+LEAST_LOOKS = 4.0  # least mean looks per item in half a stretch for aggregation to pay
 ENTRIES = 64_000_000  # most pairs of a part and an item in memory: 0.8 GB
-TRIED = 4  # sampled blocks of a log from which the length of parts is estimated
+SAMPLED_BLOCKS = 4  # sampled blocks of a log from which the length of parts is estimated
 
 
 class Units(NamedTuple):
@@ -102,7 +102,7 @@ def tally(impressions: Impressions, chosen: Bools | None = None) -> Tally:
 
 
 @kernel
-def put_together(item, looks, clicks, first, many, n_items, new_item, new_looks, new_clicks, new_first):
+def aggregate(item, looks, clicks, first, many, n_items, new_item, new_looks, new_clicks, new_first):
     """Aggregate `many` parts into one, the last from the remainder, an entry per item; returns how many entries."""
     n = first.size - 1
     at = np.full(n_items, -1, np.int64)
@@ -196,7 +196,7 @@ def of_impressions(shown: Impressions) -> Units:
     return Units(shown.item, ones, shown.bits.view(np.int8), shown.first, shown.n_items, 1, shown.n)
 
 
-def with_shape(impressions: Impressions) -> Impressions:
+def with_multiclick_item(impressions: Impressions) -> Impressions:
     """Add to each impression a look at a pseudo-item, clicked if the impression has several clicks.
 
     In the cascade model users click once. If some click more often, how often they do is part of the behaviour.
@@ -208,22 +208,22 @@ def with_shape(impressions: Impressions) -> Impressions:
     return Impressions(item, bits, impressions.first + np.arange(impressions.n + 1), impressions.n_items + 1)
 
 
-def summed_up(impressions: Impressions) -> Units:
+def prepare_units(impressions: Impressions) -> Units:
     """Prepare a log for the search for changes: one part per impression, or longer parts beyond ENTRIES looks.
 
-    Uses `with_shape` if any list has several clicks. O(looks).
+    Uses `with_multiclick_item` if any list has several clicks. O(looks).
     """
     several = any(bool((part.clicks() > 1).any()) for _, part in impressions.parts())
-    shape = with_shape if several else lambda part: part
+    shape = with_multiclick_item if several else lambda part: part
     looks = impressions.item.size + (impressions.n if several else 0)
     if looks <= ENTRIES:
         return of_impressions(shape(impressions))
-    blocks_tried = np.linspace(0, max(impressions.n - BLOCK, 0), TRIED).astype(np.int64)
+    blocks_tried = np.linspace(0, max(impressions.n - BLOCK, 0), SAMPLED_BLOCKS).astype(np.int64)
     tried = [of_impressions(shape(impressions.part(slice(at, at + BLOCK)))) for at in blocks_tried.tolist()]
     span, entries = 1, float(looks)
     while entries > ENTRIES and span < BLOCK:
         span, tried = 2 * span, [coarser(one, 2) for one in tried]
-        entries = impressions.n / (TRIED * BLOCK) * sum(one.item.size for one in tried)
+        entries = impressions.n / (SAMPLED_BLOCKS * BLOCK) * sum(one.item.size for one in tried)
     parts = [coarser(of_impressions(shape(part)), span) for _, part in impressions.parts()]
     units = _joined(parts)
     while units.item.size > ENTRIES and units.n > 2:
@@ -245,7 +245,7 @@ def coarser(units: Units, many: int) -> Units:
     room = min(units.item.size, n * n_items)
     item, looks, clicks = (np.empty(room, np.int32) for _ in range(3))  # memory pages beyond `size` are never touched
     first = np.zeros(n + 1, np.int64)
-    size = put_together(*units[:4], many, n_items, item, looks, clicks, first)
+    size = aggregate(*units[:4], many, n_items, item, looks, clicks, first)
     return Units(item[:size], looks[:size], clicks[:size], first, n_items, many * units.span, units.whole // many)
 
 
@@ -259,13 +259,13 @@ def at_scales(finest: Units, shortest: int) -> Iterator[tuple[int, Units]]:
     size = shortest
     while 2 * size <= finest.n:
         half = size // 2
-        if looks * half >= WORTH * finest.n_items:
+        if looks * half >= LEAST_LOOKS * finest.n_items:
             units = coarser(units, half // units.span)
         yield size, units
         size *= 2
 
 
-class Rest(NamedTuple):
+class ScanContext(NamedTuple):
     """What `scan` needs beside the units: groups of items, and what is known of items in the whole log."""
 
     bands: Ints  # [K] group of each item
@@ -276,7 +276,7 @@ class Rest(NamedTuple):
     prior: Floats  # [2]
 
 
-def evidence(units: Units, size: int, backward: bool, rest: Rest) -> tuple[Floats, Ints]:
+def evidence(units: Units, size: int, backward: bool, rest: ScanContext) -> tuple[Floats, Ints]:
     """Scan stretches of `size` parts: returns the evidence of each, and the part at which it would begin."""
     n = size // units.span  # parts of a stretch
     out = np.empty(units.whole // (n // 2))

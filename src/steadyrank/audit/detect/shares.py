@@ -17,7 +17,7 @@ from ...click_logs.looks import ItemNumbers
 from ...core.arrays import Bools, Counts, Floats, Ints
 from .attention import Appeal
 from .bayes_factors import EDGE
-from .changed_stretches import SUDDEN, ChangedStretch, intervals, marked
+from .changed_stretches import SUDDEN, ChangedStretch, intervals, mask_of
 from .explanations import StretchCounts, Usual, explain
 from .findings import LEAST_CERTAINTY, certainty, changes_of
 from .scales import Tally, Units
@@ -88,7 +88,7 @@ class SharesOverTime:
         # bots that run around the clock have a larger share at night than by day: adjacent regimes are one stretch;
         # no learner reacts with other lists: shares next to a stretch differ because items come and go
         changed = intervals(self.units, threads, on_progress, apart=False, widen=False)
-        calm = ~marked(self.units.n, [(part.start, part.end) for part in changed])
+        calm = ~mask_of(self.units.n, [(part.start, part.end) for part in changed])
         calm = calm if calm.any() else ~calm
         usual = _usual(self.table[calm].sum(axis=0))
         return [self._judged(part, usual, calm) for part in changed]

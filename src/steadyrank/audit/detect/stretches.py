@@ -15,18 +15,18 @@ from ...core.arrays import Bools, Floats, Ints
 from ...core.beta_prior import fit_prior
 from ...core.item_evidence import KNOWN
 from .bayes_factors import BURSTS, EDGE, REFERENCE, evidence_by_item, weigh_counts
-from .scales import Rest, Tally, Units, at_scales, count, count_where, evidence
+from .scales import ScanContext, Tally, Units, at_scales, count, count_where, evidence
 from .two_regimes import CLEAR, WAVE, gains, rates_of, suddenness, two_states
 
 SHORTEST = 32  # impressions of the shortest stretch searched, in a log of less than 1.6 million
-FEW = 8  # impressions: fewer carry no usable evidence
+LEAST_IMPRESSIONS = 8  # impressions: fewer carry no usable evidence
 FINEST = 25_000  # the shortest stretch searched in a long log is at least 1 / FINEST of it
-ENOUGH = 20  # least mean looks per item in the reference of a stretch, however short that is
-RARE = 2_000  # mean looks per item: with more, the neighbourhood of a stretch shows enough of all items
+REFERENCE_LOOKS = 20  # least mean looks per item in the reference of a stretch, however short that is
+RARE_BELOW = 2_000  # mean looks per item: with more, the neighbourhood of a stretch shows enough of all items
 BAR = 8.0  # nats of evidence required, after correction for the number of stretches searched
 WIDTHS = (1.0, 0.5, 0.25, WAVE)  # of gradual changes
 SLACK = 1.0  # most nats at the edges of a stretch that are ignored when the edges are placed
-TOLL = 0.01  # nats, the price of an impression outside the trusted regime: without evidence nothing is suspect
+OUTSIDE_PRICE = 0.01  # nats per impression outside the trusted regime: without evidence nothing is suspect
 MOST_TRIED = 200  # candidates for one change
 ROUNDS = 4  # iterations of fitting a stretch
 BLOCKS = 64  # blocks of a log, each with one vote on each item
@@ -166,17 +166,17 @@ class Stretch(UsualRates):
         self.units, self.where, self.n = units, where, units.n
         self.threads, self.on_progress, self.cached = threads, on_progress, cached
         self._better: dict[tuple[int, int, bool], tuple[int, int]] = {}  # cache of `_fitted`
-        self.few, self.shortest = parts(FEW, units), max(parts(SHORTEST, units), 2)
-        self.toll = TOLL * units.span
+        self.few, self.shortest = parts(LEAST_IMPRESSIONS, units), max(parts(SHORTEST, units), 2)
+        self.outside_price = OUTSIDE_PRICE * units.span
         self.whole = self.between(0, self.n)
         looks, clicks = usual or self.whole
         super().__init__(looks, clicks, elsewhere or Elsewhere.of(self.n, self.between))
         seen = int(np.count_nonzero(looks))
-        self.spread = math.ceil(ENOUGH * seen * self.n / max(int(looks.sum()), 1))
+        self.spread = math.ceil(REFERENCE_LOOKS * seen * self.n / max(int(looks.sum()), 1))
         self.enough = min(self.spread, self.n // 4)
-        self.rare = int(looks.sum()) < RARE * seen
+        self.rare = int(looks.sum()) < RARE_BELOW * seen
 
-    def knowing(self, elsewhere: Elsewhere) -> "Stretch":
+    def with_elsewhere(self, elsewhere: Elsewhere) -> "Stretch":
         """A copy with other counts outside of stretches."""
         other = copy.copy(self)
         other.elsewhere = elsewhere
@@ -226,8 +226,8 @@ class Stretch(UsualRates):
         low, high = max(0, start - REFERENCE * size), min(self.n, end + REFERENCE * size)
         inside, window = np.stack(self.between(start, end)), np.stack(self.between(low, high))
         looks, clicks = self.elsewhere.counts - window if far else window - inside
-        gain = self.gains(low, high, *self.rates((looks, clicks), (inside[0], inside[1]))) - self.toll
-        first, last = _richest(np.concatenate([[0.0], np.cumsum(gain)]))
+        gain = self.gains(low, high, *self.rates((looks, clicks), (inside[0], inside[1]))) - self.outside_price
+        first, last = _best_run(np.concatenate([[0.0], np.cumsum(gain)]))
         return (start, end) if last - first < self.few else (low + first, low + last)
 
     def change(self, at: int, size: int, sides: tuple[int, int] = (0, 0)) -> tuple[float, float]:
@@ -278,7 +278,7 @@ class Stretch(UsualRates):
         """Candidates at one scale in one direction: evidence beyond the bar, start and end."""
         size, units, backward = scale
         sparse = self.rare and REFERENCE * size < self.spread
-        rest = Rest(self.bands, self.usual, sparse, self.elsewhere.counts, self.elsewhere.votes, self.prior)
+        rest = ScanContext(self.bands, self.usual, sparse, self.elsewhere.counts, self.elsewhere.votes, self.prior)
         nats, at = evidence(units, size, backward, rest)
         excess = nats - math.log(2 * nats.size) - BAR
         clear = np.flatnonzero(excess > 0.0).tolist()
@@ -287,15 +287,15 @@ class Stretch(UsualRates):
         ]
         return [(float(excess[i]), start, min(end, self.n)) for i, (start, end) in zip(clear, edges, strict=True)]
 
-    def alone(self, start: int, end: int, cost: float) -> float:
+    def division_score(self, start: int, end: int, cost: float) -> float:
         """Score of a division of all parts into one stretch and the rest, on the scale of `split`."""
         inside = self.between(start, end)
         rest: Tally = (self.whole[0] - inside[0], self.whole[1] - inside[1])
         return self.weigh(inside, rest)[0] - cost * ((start > 0) + (end < self.n))
 
-    def tolled(self, score: float, apart: int) -> float:
-        """The score of a division less TOLL for the smaller regime; `apart`: number of parts in one of the two."""
-        return score - self.toll * min(apart, self.n - apart)
+    def less_outside_price(self, score: float, apart: int) -> float:
+        """The score of a division less OUTSIDE_PRICE for the smaller regime; `apart`: parts in one of the two."""
+        return score - self.outside_price * min(apart, self.n - apart)
 
     def split(self, at: int, size: int, cost: float) -> tuple[float, Bools]:
         """The best division of all parts into two regimes with the rates before and after a change.
@@ -310,8 +310,8 @@ class Stretch(UsualRates):
             path, before = np.zeros(self.n, np.int8), np.zeros(self.n, np.int8)
             for turn in range(6):
                 self.on_progress("dividing", 0, 0)
-                toll = 0.0 if turn == 0 else self.toll if path.mean() < 0.5 else -self.toll
-                two_states(self.gains(0, self.n, *self.rates(one, two)), cost, toll, path)
+                outside_price = 0.0 if turn == 0 else self.outside_price if path.mean() < 0.5 else -self.outside_price
+                two_states(self.gains(0, self.n, *self.rates(one, two)), cost, outside_price, path)
                 if path.all() or not path.any() or (turn and np.array_equal(path, before)):
                     break
                 before = path.copy()
@@ -326,7 +326,7 @@ class Stretch(UsualRates):
         return best, second
 
 
-def _richest(so_far: Floats) -> tuple[int, int]:
+def _best_run(so_far: Floats) -> tuple[int, int]:
     """Start and end of the stretch with the largest sum, from cumulative sums."""
     last = int(np.argmax(so_far - np.minimum.accumulate(so_far)))
     first = int(np.argmin(so_far[: last + 1]))

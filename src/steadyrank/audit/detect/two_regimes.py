@@ -122,22 +122,22 @@ def gains(item, looks, clicks, first, start, one, two, out):
 
 
 @kernel
-def two_states(gain, penalty, toll, path):
+def two_states(gain, penalty, outside_price, path):
     """Write the most likely regime of each part to path, int8[n]: 1 for the second (Viterbi 1967).
 
-    Each change costs `penalty` nats, each part of the second regime `toll`.
+    Each change costs `penalty` nats, each part of the second regime `outside_price`.
     """
     n = gain.size
     switched = np.zeros((n, 2), np.bool_)
     one = 0.0
-    two = -toll + gain[0]
+    two = -outside_price + gain[0]
     for t in range(1, n):
         from_two = two - penalty > one
         from_one = one - penalty > two
         switched[t, 0] = from_two
         switched[t, 1] = from_one
         best = two - penalty if from_two else one
-        two = (one - penalty if from_one else two) + gain[t] - toll
+        two = (one - penalty if from_one else two) + gain[t] - outside_price
         one = best
     state = 1 if two > one else 0
     for t in range(n - 1, -1, -1):

@@ -264,7 +264,7 @@ def test_who_interrupts_is_told_where_it_goes_on(folder, capsys, monkeypatch):
 
     monkeypatch.setattr(pipeline, "read", interrupted)
     assert main(["audit", str(folder / "logs"), "--json", "--keep", str(folder / "kept")]) == 130
-    assert "the same command goes on from there" in capsys.readouterr().err
+    assert "the same command resumes from there" in capsys.readouterr().err
 
 
 def test_time_left_does_not_count_what_was_done_before(monkeypatch, capsys):

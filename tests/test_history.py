@@ -268,11 +268,11 @@ def test_a_board_that_is_missing_is_offered_and_made(server, send):
     rows = [{"items": ["a", "b", "c"], "clicked": "b"}, {"items": ["c", "d"], "clicked": "c"}]
     code, said = send("none-yet", rows)
     assert code == 2
-    assert "has no board 'none-yet': --make makes it, with the items of the log" in said.err
+    assert "has no board 'none-yet': --make creates it, with the items of the log" in said.err
     code, said = send("none-yet", rows, "--make", "--dry-run")
     assert (code, "none-yet" in [board["board"] for board in server.client().boards()]) == (0, False)
     code, said = send("none-yet", rows, "--make")
-    assert (code, said.out.splitlines()[-2]) == (0, "board none-yet is made, with lists of 3")
+    assert (code, said.out.splitlines()[-2]) == (0, "board none-yet is created, with lists of 3")
     assert counts(server, "none-yet") == {"a": (1, 0), "b": (1, 1), "c": (1, 1)}
     code, said = send("none-yet", rows, "--make")  # it is there by now
     assert (code, said.out.splitlines()[-1]) == (0, "0 lists learnt from, 2 known before")

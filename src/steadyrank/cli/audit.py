@@ -31,16 +31,18 @@ def add(commands: Any) -> None:
     sub = commands.add_parser(
         "audit",
         help="find sudden or odd clicks in existing logs",
-        description="Say when clicks in a log suddenly behaved otherwise, on which items, which clients click unlike "
-        "others, how surely, and what the ranking is without them; changes that all items share, or that lists and "
-        "places explain, are told apart. Who is to blame is for you to find out. Columns are guessed from their "
-        "names and first values, and told in the output.",
-        epilog="exit codes: 0, 2 for bad input, 3 when more is suspect than --fail-above allows. "
+        description="Report when click behaviour in a log changed suddenly, on which items, which clients click "
+        "unlike others, with what certainty, and what the ranking is without them. Changes that all items share, or "
+        "that lists and places explain, are not suspect. Who is to blame is for you to find out. Columns are guessed "
+        "from their names and first values, and listed in the output.",
+        epilog="exit codes: 0, 2 for bad input, 3 if more is suspect than --fail-above allows. "
         "example: steadyrank audit clicks.parquet --page audit.html",
     )
     add_options(sub, several_boards=True)
     sub.add_argument(
-        "--explain-columns", action="store_true", help="say what would be read as what, from the first rows, and stop"
+        "--explain-columns",
+        action="store_true",
+        help="print how columns would be interpreted, from the first rows, and stop",
     )
     sub.add_argument(
         "--event",
@@ -49,13 +51,13 @@ def add(commands: Any) -> None:
         default=None,
         metavar=("DATE", "NAME"),
         dest="events",
-        help="a day known to differ, such as 2026-11-27 sale, or days 2026-11-27..2026-11-30: left out",
+        help="leave out a day known to differ, such as 2026-11-27 sale, or days 2026-11-27..2026-11-30",
     )
     sub.add_argument(
         "--propensities",
         default=None,
         metavar="CHANCES",
-        help="the chance that each place is looked at, such as 1,0.6,0.4 (default: estimated from the log)",
+        help="probability that each place is looked at, such as 1,0.6,0.4 (default: estimated from the log)",
     )
     sub.add_argument(
         "--counts",
@@ -67,34 +69,36 @@ def add(commands: Any) -> None:
         type=float,
         default=None,
         metavar="DAYS",
-        help="with --counts: days of the trending list (default: 7)",
+        help="with --counts: days that the trending list covers (default: 7)",
     )
     sub.add_argument("--json", action="store_true", help="print JSON and nothing else")
     sub.add_argument(
         "--page",
         type=pathlib.Path,
         default=None,
-        help="the report, one HTML page (default: audit.html; none with --json)",
+        help="write the report, one HTML page, to this file (default: audit.html; none with --json)",
     )
     sub.add_argument("--parquet", type=pathlib.Path, default=None, metavar="FOLDER", help="write flagged rows there")
     sub.add_argument(
-        "--clean", type=pathlib.Path, default=None, metavar="FILE", help="write the log without what is suspect"
+        "--clean", type=pathlib.Path, default=None, metavar="FILE", help="write the log without suspect impressions"
     )
     sub.add_argument(
         "--since",
         type=pathlib.Path,
         default=None,
         metavar="STATE",
-        help="read only files that are new since the last run, whose state is in this file; made by the first run",
+        help="read only files that are new since the last run; this file holds its state, and is created if missing",
     )
     sub.add_argument(
         "--keep",
         type=pathlib.Path,
         default=None,
         metavar="FOLDER",
-        help="keep what is done there, so that the same command goes on after it was interrupted; removed at the end",
+        help="save checkpoints there, so that the same command resumes after an interruption; removed at the end",
     )
-    sub.add_argument("--fail-above", default=None, metavar="SHARE", help="exit code 3 if surely more is suspect")
+    sub.add_argument(
+        "--fail-above", default=None, metavar="SHARE", help="exit with code 3 if certainly more is suspect"
+    )
     sub.add_argument("--on", default="local", help="where boards are audited: local, ray or ray://HOST")
     sub.add_argument("--quiet", action="store_true", help="show no progress")
     sub.set_defaults(run=_run)
@@ -131,7 +135,7 @@ def _run(options: argparse.Namespace) -> int:
             return _audit(options, limit, broken, looks, progress)
     except KeyboardInterrupt:
         if options.keep is not None:
-            print(f"{options.keep} keeps what was done: the same command goes on from there", file=sys.stderr)
+            print(f"{options.keep} holds a checkpoint: the same command resumes from there", file=sys.stderr)
         raise
 
 

@@ -13,18 +13,22 @@ from typing import Any
 def add_world(sub: Any, profile: str) -> None:
     """Add options of a simulated world, except adversary and number of seeds; `profile`: the default."""
     sub.add_argument("--profile", default=profile, help="a name of `steadyrank profiles`, or a built file")
-    sub.add_argument("--mapping", default=None, help="from ratings to attraction; `steadyrank profiles` lists them")
-    sub.add_argument("--schedule", default="front", help="when it acts: front, spread, late, bursts, ramp, swing")
+    sub.add_argument(
+        "--mapping", default=None, help="how ratings become attractions; `steadyrank profiles` lists mappings"
+    )
+    sub.add_argument(
+        "--schedule", default="front", help="when the adversary acts: front, spread, late, bursts, ramp, swing"
+    )
     sub.add_argument("--users", default="Cascade", help="NAME or NAME:setting=value,...")
     sub.add_argument("--guard", default="Anyone", help="NAME or NAME:setting=value,...; `steadyrank guards`")
-    sub.add_argument("--length", type=int, default=10, help="items a list")
-    sub.add_argument("--horizon", type=int, default=40_000, help="rounds")
+    sub.add_argument("--length", type=int, default=10, help="items per list")
+    sub.add_argument("--horizon", type=int, default=40_000, help="number of rounds")
 
 
 def add_server(sub: Any) -> None:
     """Add options for the address of a running service and its API key, which `key_of` reads."""
-    sub.add_argument("--server", default="http://127.0.0.1:8080", metavar="ADDRESS", help="of the service")
-    sub.add_argument("--key-file", type=pathlib.Path, default=None, metavar="FILE", help="holds the API key")
+    sub.add_argument("--server", default="http://127.0.0.1:8080", metavar="ADDRESS", help="address of the service")
+    sub.add_argument("--key-file", type=pathlib.Path, default=None, metavar="FILE", help="file with the API key")
 
 
 def key_of(options: argparse.Namespace) -> str | None:

@@ -14,22 +14,22 @@ def add(commands: Any) -> None:
     sub = commands.add_parser(
         "compare",
         help="compare your own learner with known ones",
-        description="Compare the learners in a file of yours with known ones, over shares of corrupted rounds.",
+        description="Compare the learners in your own file with known ones, at several shares of corrupted rounds.",
         epilog="example: steadyrank compare my_learner.py --with CascadeTS TimeBlocks --profile movielens",
     )
-    sub.add_argument("file", type=pathlib.Path, help="a Python file that defines one learner or more")
+    sub.add_argument("file", type=pathlib.Path, help="a Python file that defines one or more learners")
     sub.add_argument(
         "--with",
         dest="others",
         nargs="*",
         default=["CascadeTS", "CascadeUCBV", "M2UCBV"],
         metavar="NAME",
-        help="learners to compare with, beside Random",
+        help="learners to compare with, in addition to Random",
     )
     add_world(sub, "yelp-pizza")
     sub.add_argument("--adversary", default="PrefixFlip", help="`steadyrank adversaries` lists them")
-    sub.add_argument("--rates", default="0,10,25", help="corrupted rounds in percent, between commas")
-    sub.add_argument("--seeds", type=int, default=3, help="how many runs, with seeds 0, 1, ...")
+    sub.add_argument("--rates", default="0,10,25", help="corrupted rounds in percent, separated by commas")
+    sub.add_argument("--seeds", type=int, default=3, help="number of runs, with seeds 0, 1, ...")
     sub.add_argument("--figure", type=pathlib.Path, default=None, help="write a figure to this .svg file")
     sub.set_defaults(run=_run)
 

@@ -26,21 +26,21 @@ def add(commands: Any) -> None:
     """Add the command."""
     sub = commands.add_parser(
         "compare-rankers",
-        help="what ours would have got on another ranker's lists",
+        help="estimate what our ranker would have got in place of another",
         description="Run the lists that another ranker showed through a learner, in order, and estimate how many "
         "clicks its own lists would have got, with 95 % intervals. It makes each list before it learns from theirs.",
-        epilog="Logs are read as by `steadyrank audit`; or one JSON object a line, oldest first, as `observe` takes "
-        "them, with items and clicked (or clicks and examined), and client, candidates, propensities and marginals "
-        "where they are known: docs/shadow.md.",
+        epilog="Logs are read as by `steadyrank audit`, or as one JSON object per line, oldest first, in the format "
+        "of `observe`: items, clicked (or clicks and examined), and client, candidates, propensities and marginals "
+        "if known. See docs/shadow.md.",
     )
     add_options(sub)
-    sub.add_argument("--learner", default="SteadyRank", help="NAME or NAME:setting=value,...; a live one")
+    sub.add_argument("--learner", default="SteadyRank", help="NAME or NAME:setting=value,...; must be a live learner")
     sub.add_argument(
         "--guard",
         action="append",
-        help="NAME or NAME:setting=value,...; `steadyrank guards`; once for each of several (default: ClientTrust)",
+        help="NAME or NAME:setting=value,...; `steadyrank guards`; may be repeated (default: ClientTrust)",
     )
-    sub.add_argument("--seed", type=int, default=0, help="of the learner's chance")
+    sub.add_argument("--seed", type=int, default=0, help="seed of the learner's random choices")
     sub.add_argument("--json", action="store_true", help="print JSON and nothing else")
     sub.set_defaults(run=_run)
 

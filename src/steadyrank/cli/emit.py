@@ -15,18 +15,22 @@ def add(commands: Any) -> None:
     """Add the command."""
     sub = commands.add_parser(
         "emit",
-        help="lists that changed, and alerts, to a topic or stream",
-        description="Put the lists of a running service into a Kafka topic or a Redis stream when they change, and "
-        "with --alerts what the service's webhook tells. The key of an admin, if the service has keys, is read from "
-        "--key-file or STEADYRANK_KEY.",
+        help="publish changed lists, and alerts, to a topic or stream",
+        description="Publish the lists of a running service to a Kafka topic or a Redis stream when they change, and "
+        "with --alerts the alerts of its webhook. An admin key, if the service has keys, is read from --key-file or "
+        "STEADYRANK_KEY.",
         epilog="example: steadyrank emit redis://localhost/changes --board front",
     )
     add_stream(sub)
-    sub.add_argument("--board", action="append", default=[], help="whose list; may be repeated (default: all boards)")
-    sub.add_argument("--every", type=float, default=5.0, metavar="SECONDS", help="between two looks at the lists")
-    words = "where to take alerts: give http://HOST:PORT/ to `steadyrank serve` as its --webhook"
+    sub.add_argument(
+        "--board", action="append", default=[], help="board to watch; may be repeated (default: all boards)"
+    )
+    sub.add_argument(
+        "--every", type=float, default=5.0, metavar="SECONDS", help="interval between checks of the lists"
+    )
+    words = "where to receive alerts: give http://HOST:PORT/ to `steadyrank serve` as its --webhook"
     sub.add_argument("--alerts", default=None, metavar="HOST:PORT", help=words)
-    words = "the secret that signs alerts, the same as that of the service"
+    words = "file with the secret that signs alerts, the same as that of the service"
     sub.add_argument("--webhook-secret-file", type=pathlib.Path, default=None, metavar="FILE", help=words)
     sub.set_defaults(run=_run)
 

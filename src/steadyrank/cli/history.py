@@ -33,31 +33,29 @@ def add(commands: Any) -> None:
     """Add the command."""
     sub = commands.add_parser(
         "history",
-        help="a board learns from past click logs",
+        help="let a board learn from past click logs",
         description="Send the lists of a click log to a board of a running server, oldest first, as past clicks. "
-        "Logs are read as by `steadyrank audit`; everything is checked before anything is sent; what was sent before "
-        "has no effect. A column `weight`, as `audit --clean` writes it, is the chance that a list is taken. The key "
-        "of an admin, if the server has keys, is read from --key-file or STEADYRANK_KEY.",
+        "Logs are read as by `steadyrank audit`; everything is checked before anything is sent; lists that were sent "
+        "before have no effect. A column `weight`, as `audit --clean` writes it, is the probability that a list is "
+        "taken. An admin key, if the server has keys, is read from --key-file or STEADYRANK_KEY.",
         epilog="example: steadyrank history front export.jsonl --format ga4",
     )
     sub.add_argument("board", metavar="BOARD", help="the board that learns")
     add_options(sub)
-    words = "column: the segment of a visit; else the one called segment"
+    words = "column: the segment of a visit (default: segment, if it exists)"
     sub.add_argument("--segment", metavar="COLUMN", default=None, help=words)
-    words = "column of a feature of visits; else the one that is called as the feature; may be repeated"
+    words = "column of a feature of visits (default: the one with the feature's name); may be repeated"
     sub.add_argument("--feature", metavar="NAME=COLUMN", action="append", default=[], help=words)
-    words = (
-        "column: what came of the one click, such as the price paid, in logs with a row a list; of UBI, ACTION or "
-    )
-    words += "ACTION:FIELD of event_attributes, such as purchase:price"
+    words = "column: the value of the click, such as the price paid, in logs with one row per list; for UBI, ACTION "
+    words += "or ACTION:FIELD of event_attributes, such as purchase:price"
     sub.add_argument("--value", metavar="COLUMN", default=None, help=words)
     add_server(sub)
-    words = "make the board if there is none, with the log's items and with settings as they are by default"
+    words = "create the board if there is none, with the log's items and default settings"
     sub.add_argument("--make", action="store_true", help=words)
-    words = "with --make: places of a list of the new board; if left out, of the longest list in the log"
+    words = "with --make: places of a list of the new board (default: those of the longest list in the log)"
     sub.add_argument("--length", type=int, default=None, metavar="PLACES", help=words)
-    sub.add_argument("--seed", type=int, default=0, help="of the chance by which lists with a weight are taken")
-    sub.add_argument("--dry-run", action="store_true", help="read and check, say what would be sent, and stop")
+    sub.add_argument("--seed", type=int, default=0, help="seed of the choice of lists with a weight")
+    sub.add_argument("--dry-run", action="store_true", help="read and check, print what would be sent, and stop")
     sub.set_defaults(run=_run)
 
 
@@ -102,7 +100,7 @@ def _run(options: argparse.Namespace) -> int:
         if not options.dry_run:
             if fresh:
                 client.put_board(options.board, items=list(_items_of(rows)), length=board["length"])
-                print(f"board {options.board} is made, with lists of {board['length']}")
+                print(f"board {options.board} is created, with lists of {board['length']}")
             learnt = _send(client, options.board, rows)
             print(f"{learnt:,} lists learnt from, {len(rows) - learnt:,} known before")
     return 0
@@ -151,7 +149,7 @@ def _present(client: "Client", options: argparse.Namespace) -> tuple[dict[str, A
         if refusal.code != 404:
             raise
         if not options.make:
-            message = f"{options.server} has no board {options.board!r}: --make makes it, with the items of the log"
+            message = f"{options.server} has no board {options.board!r}: --make creates it, with the items of the log"
             raise ValueError(message) from None
         return None, set()
     return state["board"], {item["item"] for item in state["items"]}

@@ -19,35 +19,36 @@ def add(commands: Any) -> None:
     """Add the command."""
     sub = commands.add_parser(
         "ingest",
-        help="a service learns from a topic or stream",
+        help="send a topic or stream to a service to learn from",
         description="Send the messages of a Kafka topic or a Redis stream to a running service: answers, lists as "
-        "for observe, and rows of User Behavior Insights, as JSON. Each is counted once, however often it comes; "
-        "what is refused goes to NAME.dead with the reason. The key, with the scopes observe and feedback if the "
-        "service has keys, is read from --key-file or STEADYRANK_KEY.",
+        "for observe, and rows of User Behavior Insights, as JSON. Repeated messages count once; refused ones go to "
+        "NAME.dead with the reason. The key, with the scopes observe and feedback if the service has keys, is read "
+        "from --key-file or STEADYRANK_KEY.",
         epilog="example: steadyrank ingest redis://localhost/clicks --server http://127.0.0.1:8080",
     )
     add_stream(sub)
-    sub.add_argument("--group", default="steadyrank", metavar="NAME", help="readers that share the messages")
-    words = "of this reader, the same after a restart: Redis keeps what it took (default: the name of the machine)"
+    sub.add_argument("--group", default="steadyrank", metavar="NAME", help="consumer group that shares the messages")
+    words = "name of this consumer, the same after a restart: Redis keeps its messages (default: the host name)"
     sub.add_argument("--name", default=None, help=words)
-    words = "what the service knows the stream by; another one if it was made anew (default: its name)"
+    words = "id of the stream in the service; choose another if the stream was recreated (default: its name)"
     sub.add_argument("--source", default=None, metavar="NAME", help=words)
-    sub.add_argument("--board", default=None, help="of messages that name none; of all rows of UBI")
-    words = "of rows of UBI, what is worth something and by which field of event_attributes (default: purchases)"
+    sub.add_argument("--board", default=None, help="board of messages that name none, and of all rows of UBI")
+    words = "for rows of UBI: actions that are outcomes, with the field of event_attributes that has their value "
+    words += "(default: purchases)"
     sub.add_argument("--outcomes", default=None, metavar="ACTION[:FIELD],...", help=words)
-    sub.add_argument("--batch", type=int, default=500, metavar="MESSAGES", help="read at a time")
+    sub.add_argument("--batch", type=int, default=500, metavar="MESSAGES", help="messages per request")
     sub.add_argument("--metrics", default=None, metavar="HOST:PORT", help="where Prometheus reads lag and counts")
-    sub.add_argument("--once", action="store_true", help="end when nothing waits any more")
+    sub.add_argument("--once", action="store_true", help="stop when no messages are left")
     sub.set_defaults(run=_run)
 
 
 def add_stream(sub: Any) -> None:
     """Add options for the stream, the service and its API key."""
-    words = f"kafka://BROKERS/TOPIC or redis://HOST/STREAM (default: what {_STREAM} says)"
+    words = f"kafka://BROKERS/TOPIC or redis://HOST/STREAM (default: the value of {_STREAM})"
     sub.add_argument("stream", nargs="?", default=None, metavar="STREAM", help=words)
     words = "a setting of librdkafka, such as security.protocol=SASL_SSL; may be repeated"
     sub.add_argument("--set", dest="settings", action="append", default=[], metavar="NAME=VALUE", help=words)
-    words = "holds such settings, one a line: for passwords"
+    words = "file with such settings, one per line, for passwords"
     sub.add_argument("--settings-file", type=pathlib.Path, default=None, metavar="FILE", help=words)
     add_server(sub)
 

@@ -20,23 +20,24 @@ def add(commands: Any) -> None:
     """Add the command."""
     sub = commands.add_parser(
         "judgments",
-        help="what clicks say of documents, as CSV or TREC qrels",
-        description="Print every document that was looked at, by query, with its rate of clicks, a 95 % interval, "
-        "and a rating: the highest for the best document of a query, 0 for one that is hardly clicked beside it. "
-        "Queries are digests, unless the collection was made with keep_queries=True; those of a log are text.",
+        help="export relevance judgments from clicks, as CSV or TREC qrels",
+        description="Print every document that was looked at, by query, with its click rate, a 95 % interval, and a "
+        "rating: the highest for the best document of a query, 0 for one that is hardly clicked in comparison. "
+        "Queries are digests, unless the collection was created with keep_queries=True; those of a log are text.",
         epilog="examples: steadyrank judgments shop.steadyrank --looks 20; "
         "steadyrank judgments clicks.csv --log --query search_term",
     )
     sub.add_argument("collection", type=pathlib.Path, help="a file that `Collection.save` wrote, or a log")
     words = (
-        "it is a click log, read as by `steadyrank audit`, with a column of queries; lists are taken for the engine's"
+        "the file is a click log with a column of queries, read as by `steadyrank audit`; its lists count as those "
     )
+    words += "of the engine"
     sub.add_argument("--log", action="store_true", help=words)
-    sub.add_argument("--query", metavar="COLUMN", default=None, help="of a log: the column of queries")
+    sub.add_argument("--query", metavar="COLUMN", default=None, help="with --log: the column of queries")
     sub.add_argument("--format", choices=("csv", "qrels"), default="csv", help="CSV with a header, or TREC qrels")
     sub.add_argument("--highest", type=int, default=3, help="the highest rating")
-    sub.add_argument("--looks", type=int, default=1, help="leave out documents that had fewer looks")
-    sub.add_argument("--secret-file", type=pathlib.Path, help="holds the secret, if the collection was given one")
+    sub.add_argument("--looks", type=int, default=1, help="leave out documents with fewer looks")
+    sub.add_argument("--secret-file", type=pathlib.Path, help="file with the secret, if the collection was given one")
     sub.set_defaults(run=_run)
 
 

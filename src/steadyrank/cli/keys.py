@@ -34,9 +34,9 @@ def add(commands: Any) -> None:
     sub.add_argument(
         "--scope", action="append", default=[], help="rank, feedback, observe or admin; may be given several times"
     )
-    sub.add_argument("--board", help="a board that the key is for (default: all)")
+    sub.add_argument("--board", help="the board that the key is for (default: all)")
     sub.add_argument(
-        "--expires", metavar="TIME", help="how long the new key works, such as 90d or 12h (default: always)"
+        "--expires", metavar="TIME", help="how long the new key works, such as 90d or 12h (default: forever)"
     )
     sub.add_argument("--grace", metavar="TIME", help=f"how long the old key of a rotation works (default: {_GRACE})")
     command(commands, "record", "who changed what", "Print the record of who changed what, and check it.", _record)

@@ -11,7 +11,9 @@ def add(commands: Any) -> None:
     kinds = (("learners", "learner"), ("adversaries", "adversary"), ("users", "users"), ("guards", "guard"))
     for kind, one in kinds:
         sub = commands.add_parser(
-            kind, help=f"list the {kind} and their settings", description=f"List the {kind} with what each does."
+            kind,
+            help=f"list the {kind} and their settings",
+            description=f"List the {kind} with a description of each.",
         )
         sub.add_argument("name", nargs="?", help="show only this one, with its settings explained")
         sub.set_defaults(run=_list, kind=kind, one=one)

@@ -21,10 +21,10 @@ def add(commands: Any) -> None:
     """Add the command."""
     sub = commands.add_parser(
         "leaderboard",
-        help="rank every learner under every kind of attack, and your own among them",
-        description="Rank learners by their regret under attack beside one that is told. With a file of yours, its "
-        "learners join, or its attacks are what all learners meet, in worlds and with seeds drawn afresh. Safe to "
-        "interrupt and repeat.",
+        help="rank every learner, including your own, under every kind of attack",
+        description="Rank learners by their regret under attack, relative to an omniscient one. With your own file, "
+        "its learners join, or its attacks are used for all learners, in newly drawn worlds and with new seeds. Safe "
+        "to interrupt and repeat.",
         epilog="example: steadyrank leaderboard --own my_learner.py --quick",
     )
     sub.add_argument("--own", type=pathlib.Path, metavar="FILE", help="a Python file with learners or adversaries")
@@ -33,13 +33,15 @@ def add(commands: Any) -> None:
         dest="others",
         nargs="*",
         metavar="NAME",
-        help="learners to rank beside Random, or all (default: all; with a learner of your own, five of them)",
+        help="learners to rank in addition to Random, or all (default: all; with your own learner, five of them)",
     )
-    sub.add_argument("--seed", type=int, help="what worlds and seeds are drawn from, with --own (default: by chance)")
-    sub.add_argument("--seeds", type=int, help="runs a cell (default: 20; quick: 3)")
+    sub.add_argument(
+        "--seed", type=int, help="with --own: seed from which worlds and seeds are drawn (default: random)"
+    )
+    sub.add_argument("--seeds", type=int, help="runs per cell (default: 20; quick: 3)")
     sub.add_argument("--quick", action="store_true", help="few learners, three attacks, a quarter of the rounds")
     sub.add_argument("--on", default="local", help="local, ray, or ray://HOST of a Ray cluster (default: local)")
-    sub.add_argument("--cost", action="store_true", help="say what it would cost, and run nothing")
+    sub.add_argument("--cost", action="store_true", help="print the estimated cost, and run nothing")
     sub.add_argument("--json", action="store_true", help="print the standings as JSON")
     sub.add_argument(
         "--out", type=pathlib.Path, default=pathlib.Path("results"), help="folder of the results (default: results)"

@@ -10,21 +10,21 @@ if TYPE_CHECKING:
     from ..core.arrays import Bools, Floats
 
 COLUMNS = {
-    "items": "the list shown (one row an impression)",
-    "item": "the item shown (one row a shown item)",
-    "clicked": "the click: a position, an item, bits, or a flag a shown item",
+    "items": "the list shown (one row per impression)",
+    "item": "the item shown (one row per shown item)",
+    "clicked": "the click: a position, an item, bits, or a flag per shown item",
     "impression": "which rows were shown together",
     "position": "the place of a shown item in its list",
     "time": "when it was shown",
     "client": "who saw it",
     "board": "on which ranked surface; each is audited on its own",
 }
-VALUE = "what came of it, such as the price paid: above 0 is an outcome"
-AGENT = "what a visitor says of itself: declared crawlers and AI agents are set apart"
+VALUE = "the value of the outcome, such as the price paid; above 0 is an outcome"
+AGENT = "the user agent; declared crawlers and AI agents are removed"
 MOST_BROKEN = "1%"
 LEFT_OUT = ", by their weight or because they show an item twice or begin further down"
-NETWORK = "the client's network, such as 198.51.100.0/24: clients of one are judged together, too"
-REFERRER = "where a visit came from: clients who share it are judged together, too"
+NETWORK = "the client's network, such as 198.51.100.0/24; its clients are also judged together"
+REFERRER = "where a visit came from; clients who share it are also judged together"
 WEIGHT = "weight"  # the column that `steadyrank audit --clean` writes
 
 
@@ -68,14 +68,16 @@ def add_options(sub: argparse.ArgumentParser, several_boards: bool = False) -> N
         sub.add_argument("--referrer", metavar="COLUMN", default=None, help=f"column: {REFERRER}")
         sub.add_argument("--value", metavar="COLUMN", default=None, help=f"column: {VALUE}")
     else:
-        sub.add_argument("--of", default=None, metavar="NAME", help="of a log with several boards, the one to take")
-    words = "what the top position is called"
+        sub.add_argument("--of", default=None, metavar="NAME", help="the board to take from a log with several")
+    words = "number of the top position"
     sub.add_argument("--first-position", type=int, choices=(0, 1), default=None, help=words)
-    words = "how dates are written, such as '%%d/%%m/%%Y %%H:%%M'"
+    words = "format of dates, such as '%%d/%%m/%%Y %%H:%%M'"
     sub.add_argument("--time-format", default=None, metavar="FORMAT", help=words)
-    words = "plain, or ubi, ga4, personalize, dsjson, metarank, sessions, events"
+    words = "schema of the log: plain, ubi, ga4, personalize, dsjson, metarank, sessions or events (default: guessed)"
     sub.add_argument("--format", default=None, metavar="NAME", help=words)
-    sub.add_argument("--most-broken", default=MOST_BROKEN, metavar="SHARE", help="rows that may be unusable")
+    sub.add_argument(
+        "--most-broken", default=MOST_BROKEN, metavar="SHARE", help="largest share of rows that may be unusable"
+    )
 
 
 def read_log(options: argparse.Namespace, value: str | None = None) -> "ClickLog":

@@ -40,15 +40,15 @@ def _add_source(sources: Any, source: str, files: str) -> None:
         one.add_argument("--closed", action="store_true", help="take closed businesses too")
         one.add_argument("--reviews", action="store_true", help="unrounded means, from the review file")
     items, least = {"yelp": ("all", 0), "movielens": ("500", 100), "lastfm": ("500", 100)}[source]
-    one.add_argument("--items", default=items, help="how many to draw at random, or all")
+    one.add_argument("--items", default=items, help="number of items to draw at random, or all")
     one.add_argument("--at-least", type=int, default=least, help="leave out items with fewer ratings")
-    one.add_argument("--seed", type=int, default=0, help="of the draw")
+    one.add_argument("--seed", type=int, default=0, help="seed of the draw")
     one.add_argument(
         "--features",
         type=int,
         default=0,
         metavar="D",
-        help="D factors of the ratings as what is known of items and visitors; 0: nothing is",
+        help="number of factors of the ratings to use as features of items and visitors; 0 for no features",
     )
     one.set_defaults(run=_build)
 

@@ -18,10 +18,10 @@ def add(commands: Any) -> None:
     """Add the command."""
     sub = commands.add_parser(
         "replay",
-        help="what learners would show after a past log",
+        help="show the lists of learners trained on a past log",
         description="Run the lists of a click log through learners, oldest first, and print the list that each would "
         "show now. Logs are read as by `steadyrank audit`. A column `weight`, as `audit --clean` writes it, is the "
-        "chance that a list is taken.",
+        "probability that a list is taken.",
         epilog="example: steadyrank audit clicks.csv --clean clean.parquet && steadyrank replay clean.parquet",
     )
     add_options(sub)
@@ -31,7 +31,7 @@ def add(commands: Any) -> None:
         default=None,
         dest="learners",
         metavar="NAME",
-        help="NAME or NAME:setting=value,...; a live one; may be repeated (default: SteadyRank, CascadeTS)",
+        help="NAME or NAME:setting=value,... of a live learner; may be repeated (default: SteadyRank, CascadeTS)",
     )
     sub.add_argument(
         "--length",
@@ -39,8 +39,12 @@ def add(commands: Any) -> None:
         default=None,
         help="places of a list (default: those of the longest list that was looked at)",
     )
-    sub.add_argument("--seed", type=int, default=0, help="of the learners' chance, and of weights")
-    sub.add_argument("--save", default=None, metavar="FILE", help="keep the learner, one alone, for `Ranker.load`")
+    sub.add_argument(
+        "--seed", type=int, default=0, help="seed of the learners' random choices, and of the choice by weight"
+    )
+    sub.add_argument(
+        "--save", default=None, metavar="FILE", help="save the learner, which must be the only one, for `Ranker.load`"
+    )
     sub.add_argument("--json", action="store_true", help="print JSON and nothing else")
     sub.set_defaults(run=_run)
 

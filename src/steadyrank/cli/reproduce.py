@@ -28,17 +28,17 @@ def add(commands: Any) -> None:
         "--data",
         type=pathlib.Path,
         metavar="FOLDER",
-        help="the original files of Yelp, MovieLens and Last.fm, in any folders below it, instead of the models",
+        help="use the original files of Yelp, MovieLens and Last.fm in this folder or below, not the models",
     )
-    run.add_argument("--workers", type=int, default=None, help="jobs at once (default: one a core)")
+    run.add_argument("--workers", type=int, default=None, help="number of parallel jobs (default: one per core)")
     run.set_defaults(run=_reproduce)
     report = commands.add_parser(
         "report",
-        help="write the report of what is finished",
+        help="write the report from finished cells",
         description="Write the page, the figures and the tables from the cells that are finished; runs nothing.",
     )
     _add_common(report)
-    report.add_argument("--data", type=pathlib.Path, metavar="FOLDER", help="of a run with --data: the same folder")
+    report.add_argument("--data", type=pathlib.Path, metavar="FOLDER", help="for a run with --data: the same folder")
     report.set_defaults(run=_report, study=[], full=False)
     results = commands.add_parser(
         "results",
@@ -48,7 +48,7 @@ def add(commands: Any) -> None:
     results.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results"), help="folder of the results")
     for name in _FILTERS:
         results.add_argument(f"--{name}", help=f"only cells with this {name}")
-    results.add_argument("--current", action="store_true", help="only cells made by the present source")
+    results.add_argument("--current", action="store_true", help="only cells made by the current source")
     results.add_argument("--export", type=pathlib.Path, help="write all their rows to a .csv or .parquet file")
     results.set_defaults(run=_results)
 
@@ -59,7 +59,7 @@ def _add_common(sub: Any) -> None:
         "--seeds",
         type=int,
         default=None,
-        help="runs a setting (default: 3, and 10 where a claim stays undecided; quick: 2)",
+        help="runs per setting (default: 3, and 10 if a claim stays undecided; quick: 2)",
     )
     sub.add_argument(
         "--out", type=pathlib.Path, default=pathlib.Path("results"), help="folder of the results (default: results)"
@@ -155,7 +155,7 @@ def _report(options: argparse.Namespace) -> None:
 def _write(options: argparse.Namespace, store: Any, plan: Any, asked: Any) -> None:
     from ..evaluation.report.writing import write_report
 
-    print("Writing the report: its figures take up to a minute, longer where others work.", file=sys.stderr)
+    print("Writing the report: figures take up to a minute, longer on a busy machine.", file=sys.stderr)
     page, claims = write_report(store, options.out, plan, asked)
     if options.json:
         about = {"report": str(page.resolve()), "seeds": plan.seeds, "quick": plan.quick}

@@ -28,7 +28,7 @@ def add(commands: Any) -> None:
     long = "Serve the boards of a store over HTTP, with a dashboard at the same address."
     sub = command(commands, "serve", "rank over HTTP", long, _serve, "--store sqlite:///boards.db")
     sub.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on; others than this machine need API keys"
+        "--host", default="127.0.0.1", help="address to listen on; any but a loopback address needs API keys"
     )
     sub.add_argument("--port", type=int, default=8080, help="port to listen on")
     sub.add_argument("--keep-days", type=float, default=90.0, metavar="DAYS", help=_KEEP_DAYS)
@@ -38,47 +38,47 @@ def add(commands: Any) -> None:
         type=int,
         default=1_000,
         metavar="BOARDS",
-        help="boards in memory; the least used ones sleep",
+        help="most boards in memory; the least recently used ones are evicted",
     )
     for name, default in Limits()._asdict().items():
         unit = name.rpartition("_")[2].upper()
         sub.add_argument(
             f"--{name.replace('_', '-')}", type=type(default), default=default, metavar=unit, help=MEANINGS[name][0]
         )
-    sub.add_argument("--webhook", metavar="URL", help=f"where alerts are sent (default: what {_WEBHOOK} says)")
+    sub.add_argument("--webhook", metavar="URL", help=f"where alerts are sent (default: the value of {_WEBHOOK})")
     sub.add_argument(
         "--webhook-secret-file",
         metavar="FILE",
         type=pathlib.Path,
-        help=f"what signs them, 24 bytes or more (default: what {_SECRET} holds)",
+        help=f"file with the secret that signs them, 24 bytes or more (default: the value of {_SECRET})",
     )
     sub.add_argument(
-        "--demo", action="store_true", help="a board with simulated users and attacks, in a store that is thrown away"
+        "--demo", action="store_true", help="serve a board with simulated users and attacks, in a temporary store"
     )
     sub.add_argument(
         "--demo-attack-after",
         type=float,
         metavar="SECONDS",
-        help="honest users before each attack of the demo (default: 60)",
+        help="time with honest users before each attack of the demo (default: 60)",
     )
     command(commands, "boards", "boards of a store", "List the boards of a store.", _boards)
     sub = command(
         commands,
         "export",
-        "a board with its log to a file",
-        "Write a board with its log.",
+        "write a board with its log to a file",
+        "Write a board with its log to a file.",
         _export,
         "front --out front.jsonl",
     )
     sub.add_argument("board", help="its name")
     sub.add_argument("--out", required=True, type=pathlib.Path, help="file to write")
-    sub.add_argument("--with-secret", action="store_true", help="impression ids given out go on being valid")
-    sub.add_argument("--key-file", type=pathlib.Path, metavar="FILE", help="holds a key that signs the file")
+    sub.add_argument("--with-secret", action="store_true", help="keep impression ids valid that were given out")
+    sub.add_argument("--key-file", type=pathlib.Path, metavar="FILE", help="file with the key that signs the export")
     sub = command(
         commands,
         "import",
-        "a board from a file",
-        "Make a board of a file that `export` wrote.",
+        "read a board from a file",
+        "Create a board from a file that `export` wrote.",
         _import,
         "front.jsonl",
     )
@@ -87,30 +87,30 @@ def add(commands: Any) -> None:
         "--as",
         dest="name",
         metavar="NAME",
-        help="name of a copy, which has a secret of its own; else the name it had",
+        help="name of the copy, which gets a new secret (default: the name it had)",
     )
-    words = "holds the key: a file that is not signed with it is refused"
+    words = "file with the key: an export that is not signed with it is refused"
     sub.add_argument("--key-file", type=pathlib.Path, metavar="FILE", help=words)
     sub.add_argument(
         "--board-bytes",
         type=int,
         default=Limits().board_bytes,
         metavar="BYTES",
-        help="memory of a board, as the servers have it; one that would need more is refused",
+        help="limit on the memory of a board, the same as on the servers; a larger board is refused",
     )
     sub = command(
         commands,
         "compact",
         "shorten logs",
-        "Put snapshots in place of the oldest events.",
+        "Replace the oldest events by snapshots.",
         _compact,
         "--keep-days 30",
     )
     sub.add_argument("--keep-days", type=float, default=90.0, metavar="DAYS", help=_KEEP_DAYS)
     sub.add_argument("--keep-events", type=int, default=5_000_000, metavar="EVENTS", help=_KEEP_EVENTS)
-    words = "what time it is (default: by the clock of the database, or of this machine)"
+    words = "the current time (default: by the clock of the database, or of this machine)"
     sub.add_argument("--now", type=float, metavar="SECONDS_SINCE_1970", help=words)
-    words = "numbers with commas: boards of these partitions of a PostgreSQL alone, as each worker does with its own"
+    words = "numbers separated by commas: compact only boards in these partitions of a PostgreSQL store"
     sub.add_argument("--partitions", metavar="NUMBERS", help=words)
 
 
@@ -118,7 +118,7 @@ def command(commands: Any, name: str, short: str, long: str, run: Any, example: 
     """Add a command that works on a store; returns its parser."""
     epilog = f"example: steadyrank {name} {example}" if example else None
     sub = commands.add_parser(name, help=short, description=long, epilog=epilog)
-    words = f"sqlite:///PATH or postgresql://... (default: what {_SET} says, or {_STORE})"
+    words = f"sqlite:///PATH or postgresql://... (default: the value of {_SET}, or {_STORE})"
     sub.add_argument("--store", dest="given", metavar="STORE", help=words)
     sub.set_defaults(run=_with_extra(run))
     return sub

@@ -26,23 +26,23 @@ def add(commands: Any) -> None:
     )
     add_world(sub, "synthetic-spread")
     sub.add_argument("--adversary", default="Honest", help="NAME or NAME:setting=value,...")
-    sub.add_argument("--budget", help="rounds it may corrupt: a number, or a share such as 10%%")
+    sub.add_argument("--budget", help="rounds the adversary may corrupt: a number, or a share such as 10%%")
     sub.add_argument(
         "--own",
         type=pathlib.Path,
         default=None,
         metavar="FILE",
-        help="a Python file; learners, users, adversaries and guards that it defines are known by their names",
+        help="a Python file whose learners, users, adversaries and guards can be used by name",
     )
     sub.add_argument(
         "--rules",
         type=pathlib.Path,
         default=None,
         metavar="FILE",
-        help="a JSON file of rules that each list keeps, of items 0, 1, ...: regret is against the best such list",
+        help="a JSON file of rules for lists of items 0, 1, ...; regret is against the best list that keeps them",
     )
-    sub.add_argument("--seeds", type=int, default=10, help="how many runs, with seeds 0, 1, ...")
-    sub.add_argument("--threads", type=int, default=None, help="threads (default: one a core)")
+    sub.add_argument("--seeds", type=int, default=10, help="number of runs, with seeds 0, 1, ...")
+    sub.add_argument("--threads", type=int, default=None, help="number of threads (default: one per core)")
     sub.add_argument("--omniscient", action="store_true", help="withhold the feedback of corrupted rounds")
     sub.set_defaults(run=_run)
 

@@ -12,9 +12,9 @@ def add(commands: Any) -> None:
     """Add the command."""
     sub = commands.add_parser(
         "warm",
-        help="compile learners ahead of need",
+        help="compile learners ahead of use",
         description="Compile learners, for simulation and for live ranking, and keep the code for later processes. "
-        "It takes half a minute to a minute a learner; what is there already is not made again.",
+        "It takes half a minute to a minute per learner; code that is compiled already is kept.",
         epilog="example: steadyrank warm SteadyRank --adversary FakeUser --guard ClientTrust",
     )
     sub.add_argument("learner", nargs="*", default=_USUAL, help="names; `steadyrank learners` lists them")
@@ -23,11 +23,11 @@ def add(commands: Any) -> None:
         nargs="+",
         default=["Honest", "PrefixFlip"],
         metavar="NAME",
-        help="whom learners meet in simulations",
+        help="adversaries in simulations",
     )
-    sub.add_argument("--users", default="Cascade", help="who clicks in simulations")
-    sub.add_argument("--guard", default="Anyone", help="whose clicks count in simulations")
-    sub.add_argument("--workers", type=int, default=None, help="processes (default: one a core)")
+    sub.add_argument("--users", default="Cascade", help="users in simulations")
+    sub.add_argument("--guard", default="Anyone", help="guard in simulations")
+    sub.add_argument("--workers", type=int, default=None, help="number of processes (default: one per core)")
     sub.set_defaults(run=_run)
 
 

@@ -64,7 +64,7 @@ def test_the_command_says_who_came(tmp_path, capsys):
     assert main(["audit", str(path), "--user-agent", "ua", "--page", str(tmp_path / "page.html")]) == 0
     assert "Set apart by what they say of themselves: " in capsys.readouterr().out
     assert main(["audit", str(path), "--user-agent", "agent", "--json"]) == 2
-    assert "--user-agent names 'agent', which is no column" in capsys.readouterr().err
+    assert "--user-agent names 'agent', which is not a column" in capsys.readouterr().err
 
 
 def test_events_of_declared_agents_are_set_apart_too():

@@ -106,7 +106,7 @@ def test_whether_something_was_clicked_is_not_what(clicked):
         ({"items": LISTS, "clicked": [1] * 3, "time": [0.0, 1.0, math.inf]}, "row 2: a time that cannot be read"),
         (
             {"impression": [1] * 3, "item": ["a", "c", "b"], "clicked": [0, 1, 0], "position": [1.0, math.nan, 2.0]},
-            "row 1: the position is no number",
+            "row 1: the position is not a number",
         ),
     ],
 )

@@ -52,7 +52,7 @@ def audit(capsys, *arguments):
         (["--parquet", "log.parquet"], "--parquet log.parquet is a file; name a folder"),
         (["--parquet", "none/flagged"], "none is not a folder"),
         (["log.parquet"], "log.parquet is named twice"),
-        (["--time", "when"], "--time names 'when', which is no column; columns found: items"),
+        (["--time", "when"], "--time names 'when', which is not a column; columns found: items"),
     ],
 )
 def test_bad_flags_are_answered_before_any_work(log, capsys, monkeypatch, flags, words):

@@ -272,7 +272,7 @@ def test_the_command_tells_people_and_machines(tmp_path, burst, capsys):
         (["--counts", "--clean", "x.parquet"], "--clean x.parquet has no effect with --counts"),
         (["--counts", "--first-position", "0"], "--first-position 0 has no effect with --counts"),
         (["--recent", "3"], "--recent 3 has no effect without --counts"),
-        (["--counts", "--item", "packge"], "--item names 'packge', which is no column"),
+        (["--counts", "--item", "packge"], "--item names 'packge', which is not a column"),
         (["--counts", "--time", ""], "cannot tell what the columns mean; add --time COLUMN (when)"),
         (["--counts", "--recent", "-1"], "recent must be"),
     ],

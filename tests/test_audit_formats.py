@@ -282,7 +282,11 @@ def test_columns_of_events_may_have_other_names():
 @pytest.mark.parametrize(
     ("frame", "options", "words"),
     [
-        (EVENTS, {"client": "sesion"}, r"--client names 'sesion', which is no column; columns found: event, item_id"),
+        (
+            EVENTS,
+            {"client": "sesion"},
+            r"--client names 'sesion', which is not a column; columns found: event, item_id",
+        ),
         (EVENTS, {"first_position": 0}, r"--first-position 0 has no effect: the log is read as events"),
         (EVENTS, {"time_format": "%Y"}, r"--time-format '%Y' has no effect"),
         (

@@ -168,7 +168,7 @@ def test_any_names_read_back(tmp_path_factory, rows):
 BROKEN = {
     "no items": ("", "1"),
     "an item without a name": ("a||b", "1"),
-    "the click is none of the list": ("a|b", "7"),
+    "the click is not in the list": ("a|b", "7"),
 }
 
 
@@ -192,7 +192,7 @@ def test_bytes_that_are_no_utf8_are_not_guessed(tmp_path):
     assert (log.rows, log.broken, log.impressions.n) == (202, 1, 201)
     assert log.examples[0] == (200, "not in UTF-8: save the file as that", "caf?|b,1")
     path.write_text("items;clicked\na|b;1\n", encoding="utf-16")
-    with pytest.raises(ValueError, match=r"log.csv is no text in UTF-8 but perhaps in UTF-16; save it as UTF-8"):
+    with pytest.raises(ValueError, match=r"log.csv is not text in UTF-8, perhaps in UTF-16; save it as UTF-8"):
         read([path], {})
 
 
@@ -259,7 +259,7 @@ def test_lines_that_are_none_are_counted_and_shown(tmp_path):
     [
         ({"a": [1], "b": [2]}, {}, r"--items COLUMN.*--clicked COLUMN.*columns found: a \(Int64\), b \(Int64\)"),
         ({"item": ["x"], "shown": [1]}, {}, "--clicked COLUMN"),
-        ({"items": [["x"]], "clicked": [1]}, {"items": "lists"}, "--items names 'lists', which is no column"),
+        ({"items": [["x"]], "clicked": [1]}, {"items": "lists"}, "--items names 'lists', which is not a column"),
         ({"items": [3], "clicked": [1]}, {"items": "items"}, "values must be lists, not Int64"),
         ({"items": [["x"]], "clicked": [1]}, {"time": "when"}, "--time names 'when'"),
     ],

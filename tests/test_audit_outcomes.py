@@ -72,7 +72,7 @@ def test_values_of_rows_of_items_are_put_together_and_bad_ones_are_broken_rows()
     got = read([frame], {"value": "paid"}, most_broken=0.5)
     assert got.bought.tolist() == [True, False, False]
     assert got.broken == 1
-    assert got.examples[0].why == "the value is no number"
+    assert got.examples[0].why == "the value is not a number"
     lists = pl.DataFrame({"items": [["a"], ["b"], ["a"]], "clicked": [1, 0, 1], "paid": [2.0, None, 0.0]})
     assert read([lists], {"value": "paid"}).bought.tolist() == [True, False, False]
 

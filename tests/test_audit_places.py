@@ -91,7 +91,7 @@ def test_items_that_never_move_say_nothing_of_places():
     lists, bits = shown(6_000, orders=fixed)
     found = place_rates(impressions_of(lists, bits), np.ones(6_000, np.bool_))
     assert found.source == "none"
-    assert found.note.startswith("What places do cannot be told from what items do")
+    assert found.note.startswith("The effect of places cannot be separated from that of items")
     half = np.array([[0, 1, 2, 3], [1, 0, 6, 7]])  # the first two places trade items, the others do not
     found = place_rates(impressions_of(*shown(6_000, orders=half)), np.ones(6_000, np.bool_))
     assert np.isfinite(found.attention).tolist() == [True, True, False, False]

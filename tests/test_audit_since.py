@@ -80,7 +80,7 @@ def test_days_one_by_one_say_what_one_audit_of_all_says(folder, log):
     assert runs[4].intervals[0].start_row == 0
     named = [{item["item"] for item in run.intervals[0].items[:3]} for run in runs[2:]]
     assert named[0] == named[1] == named[2] == {item["item"] for item in everything.intervals[0].items[:3]}
-    assert runs[1].notes[-1].startswith("Judged beside")
+    assert runs[1].notes[-1].startswith("Judged together with")
     low, high = runs[2].suspect_share
     assert 0.1 < low <= high <= 1.0
     assert runs[2].flagged["row"].min() >= 0
@@ -223,7 +223,7 @@ def test_states_of_other_logs_are_refused(folder):
     before = state.read_bytes()
     other = pl.read_parquet(folder / "day-1.parquet").rename({"user_id": "session"})
     other.write_parquet(folder / "other.parquet")
-    with pytest.raises(ValueError, match="read otherwise"):
+    with pytest.raises(ValueError, match="read differently"):
         sr.audit(folder / "other.parquet", since=state, client="")
     text = pl.read_parquet(folder / "day-1.parquet").with_columns(pl.col("items").cast(pl.List(pl.String)))
     text.write_parquet(folder / "text.parquet")

@@ -627,7 +627,7 @@ def test_judgments_of_a_log_have_what_people_click_and_not_what_bots_do(tmp_path
     for more, named in (
         (["--query", "term"], "it needs --log"),
         ([], "a click log needs --log"),
-        (["--log", "--query", "nothing"], "--query names 'nothing', which is no column"),
+        (["--log", "--query", "nothing"], "--query names 'nothing', which is not a column"),
     ):
         assert main(["judgments", str(path), *more]) == 2
         assert named in capsys.readouterr().err

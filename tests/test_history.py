@@ -166,7 +166,7 @@ def test_logs_say_what_came_of_clicks(server, send):
     ]
     code, said = send("paid", rows, "--value", "paid")
     assert (code, server.client().board("paid")["outcomes"]) == (0, 1)
-    assert "; something came of 1 clicks" in said.out
+    assert "; 1 clicks have a value" in said.out
     for column, wrong, words in (
         ("price", rows, "price"),
         ("paid", [{"items": ["a"], "clicked": "a", "paid": -1.0}], "at least 0, not -1.0"),
@@ -210,7 +210,7 @@ def test_logs_of_ubi_say_what_came_of_clicks(server, send):
     rows += [event("3", "c", "purchase")]
     code, said = send("ubi-paid", rows, "--value", "purchase:price")
     assert (code, server.client().board("ubi-paid")["outcomes"]) == (0, 1)
-    assert "something came of 1 clicks, and of 1 lists with several, whose values are left out" in said.out
+    assert "1 clicks have a value; values of 1 lists with several clicks are left out" in said.out
     code, said = send("ubi-paid", rows, "--value", "price:")
     assert (code, "such as purchase:price" in said.err) == (2, True)
 

@@ -38,7 +38,7 @@ POINTS = 120  # of the time line
 TICKS = 6
 SHARED = 10  # items whose shares over time are reported
 LIMITS = (
-    "Senders who act as others do, each rarely, cannot be told from others.",
+    "Senders who act as others do, each rarely, cannot be distinguished from others.",
     "A rise that the regular senders show is called honest: accounts that were taken over look like their owners.",
     "A rise by people who come for it alone, and that stops at once, looks like an attack; one that an attacker lets "
     "fade slowly looks like news.",

@@ -124,7 +124,8 @@ def run(
             everywhere = restrict_clients_to_new(everywhere, whole)
             if earlier := whole.impressions.n - click_log.impressions.n:
                 notes.append(
-                    f"Judged beside {earlier:,} impressions of earlier audits ({state.path}); what is new is told."
+                    f"Judged together with {earlier:,} impressions of earlier audits ({state.path}); only findings "
+                    "in new ones are reported."
                 )
         audit = assembled(whole, boards, findings, everywhere, notes)
         if state is not None:
@@ -248,7 +249,7 @@ def _notes(log: ClickLog) -> list[str]:
     elif clicks < FEWEST_CLICKS:
         notes.append(f"The log has {clicks:,} clicks: too few for anything but a crude attack to show.")
     if log.repeats:
-        notes.append(f"{log.repeats:,} impressions show an item twice: each place of it is a look of its own.")
+        notes.append(f"{log.repeats:,} impressions show an item twice: each of its places counts as a separate look.")
     if log.columns.items is None and log.columns.impression is None:
         notes.append(
             "No column says which rows were shown together, so each is an impression of its own; name it with "

@@ -15,7 +15,7 @@ from .detect.clients import SuspectClient
 from .detect.detectable import Detectable
 
 LIMITS = (
-    "Fake users who click as true ones do, each of them rarely, cannot be told from true ones.",
+    "Fake users who click as true ones do, each of them rarely, cannot be distinguished from true ones.",
     "False clicks that only double what an item gets, or fewer, look like a promotion of it.",
     "A sudden change of single items, such as half a price, may look like an attack; a slow attack like drift.",
     "The longest behaviour is taken for the true one: if most of the log is false, the rest is called suspect.",

@@ -179,7 +179,7 @@ def summary(audit: Audit) -> str:
         many = f"{len(audit.attacks):,} times, the longest " if len(audit.attacks) > 1 else ""
         boards = f" on {len(first.boards):,} boards" if len(first.boards) > 1 else ""
         what = describe_items(part.items) or f"{part.clicks:,} clicks where {part.expected_clicks:,.0f} were expected"
-        parts.append(f"clicks suddenly behaved otherwise {many}{when(first)}{boards}: {what}")
+        parts.append(f"click behaviour suddenly changed {many}{when(first)}{boards}: {what}")
     if audit.n_clients:
         parts.append("1 client stands out" if audit.n_clients == 1 else f"{audit.n_clients:,} clients stand out")
     return f"{share}: {'; '.join(parts)}."

@@ -73,14 +73,18 @@ class State:
         if path.is_dir():
             raise ValueError(f"--since {path} is a folder; name a file, for instance {path / 'audit.state'}")
         if path.suffix.lower() in _LOGS:
-            raise ValueError(f"--since {path} has the name of a log; call the state otherwise, such as audit.state")
+            raise ValueError(
+                f"--since {path} has the name of a log; choose another name for the state, such as audit.state"
+            )
         if not path.exists():
             if not path.parent.is_dir():
                 raise ValueError(f"{path.parent} is not a folder: --since {path} cannot be written")
             return cls(path, {}, {}, False, pl.DataFrame())
         content = path.read_bytes()
         if not content.startswith(MAGIC):
-            raise ValueError(f"--since {path} is no state of this version's audits: it begins with {content[:24]!r}")
+            raise ValueError(
+                f"--since {path} is not a state of this version's audits: it begins with {content[:24]!r}"
+            )
         head, _, table = content.removeprefix(MAGIC).partition(b"\n")
         try:
             header = json.loads(head)
@@ -90,7 +94,7 @@ class State:
         if not whole:
             raise ValueError(
                 f"--since {path} is damaged: its content is not what was written. Take it from a backup, or delete "
-                "it to begin anew"
+                "it to start again"
             )
         files = {name: FileIdentity(*one) for name, one in header["files"].items()}
         return cls(path, files, header["read_as"], header["dated"], pl.read_parquet(io.BytesIO(table)))
@@ -138,7 +142,9 @@ class State:
         """Put the impressions of the state, with row numbers below 0, before those of a log. O(impressions)."""
         if self.read_as and self.read_as != log.read_as:
             words = [", ".join(f"{what}: {name}" for what, name in of.items()) for of in (self.read_as, log.read_as)]
-            raise ValueError(f"--since {self.path} is of logs read otherwise ({words[0]}) than these ({words[1]})")
+            raise ValueError(
+                f"--since {self.path} is of logs that were read differently ({words[0]}) than these ({words[1]})"
+            )
         old = self.impressions
         if not old.height:
             return log

@@ -93,9 +93,9 @@ def _run(options: argparse.Namespace) -> int:
         words = f"{len(rows):,} lists, {clicks:,} with a click, of {items:,} items in all, for board {options.board}"
         words += f"; {left_out:,} left out{LEFT_OUT}" if left_out else ""
         if options.value is not None:
-            words += f"; something came of {sum('value' in row for row in rows):,} clicks"
+            words += f"; {sum('value' in row for row in rows):,} clicks have a value"
             several = sum(bool(values.get(int(log.row[i]), {}).get("value")) for i in np.flatnonzero(clicked > 1))
-            words += f", and of {several:,} lists with several, whose values are left out" if log.converted else ""
+            words += f"; values of {several:,} lists with several clicks are left out" if log.converted else ""
         print("\n".join([*log.notes, *visits.notes, words]))
         if not options.dry_run:
             if fresh:
@@ -114,7 +114,7 @@ def _values(log: "ClickLog", column: str | None) -> dict[int, dict[str, Any]]:
     if log.converted:
         return log.cells(["value"])
     if log.columns.item is not None:
-        raise ValueError(f"--value {column}: only logs with a row a list say what came of a click")
+        raise ValueError(f"--value {column}: only logs with one row per list have values of clicks")
     if column not in have:
         raise ValueError(closest("column", column, have))
     return log.cells([column])
@@ -135,7 +135,9 @@ def _value_of(
     except (TypeError, ValueError):
         value = math.nan
     if not 0.0 <= value < math.inf:
-        raise ValueError(f"row {row} of the log: what came of a click is a number of at least 0, not {cell!r:.80}")
+        raise ValueError(
+            f"row {row} of the log: the value of a click must be a number of at least 0, not {cell!r:.80}"
+        )
     if value > 0.0 and clicks > 1 and not log.converted:
         raise ValueError(f"row {row} of the log: the value {value:g} is of one click, and there are {clicks}")
     return {"value": value} if value > 0.0 and clicks == 1 and any(bits) else {}

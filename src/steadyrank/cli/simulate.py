@@ -142,7 +142,7 @@ def _rules_in(path: pathlib.Path) -> dict[str, Any]:
     try:
         rules = json.loads(path.read_text())
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"--rules {path} is no JSON: {error}") from None
+        raise ValueError(f"--rules {path} is not JSON: {error}") from None
     if not isinstance(rules, dict):
         raise ValueError(f'--rules {path} must hold an object such as {{"exclude": ["3"]}}, not {rules!r:.80}')
     return rules

@@ -38,7 +38,7 @@ class Checkpoint:
         and for a folder that is in use, holds other files, or is writable by others.
         """
         if frames := [log for log in logs if not isinstance(log, pathlib.Path)]:
-            raise ValueError(f"keep {folder} is for files, which are known again; {len(frames)} logs are data frames")
+            raise ValueError(f"keep {folder} only works for files; {len(frames)} logs are data frames")
         self.folder = folder
         self._take_folder()
         files = [fingerprint(log) for log in logs if isinstance(log, pathlib.Path)]
@@ -56,7 +56,7 @@ class Checkpoint:
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"keep {folder} is a file; name a folder")
         if not folder.parent.is_dir():
-            raise ValueError(f"{folder.parent} is not a folder: keep {folder} cannot be made")
+            raise ValueError(f"{folder.parent} is not a folder: keep {folder} cannot be created")
         if folder.is_dir() and any(folder.iterdir()) and not (folder / _MARK).exists():
             raise ValueError(f"keep {folder} holds files of another kind; name a folder that is new or empty")
         folder.mkdir(mode=0o700, exist_ok=True)

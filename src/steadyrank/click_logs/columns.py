@@ -35,7 +35,7 @@ _EVENT_ITEM = (  # further names of items in rows of events
     "target|object|name|title|path|page"
 )
 EVENT_ROLES = ("item", "time", "client", "user_agent")
-_COHORTS = "cohorts are judged by what they saw and did not click, which events do not tell; --client {}"
+_COHORTS = "cohorts are judged by what they saw and did not click, which events do not show; --client {}"
 _NOT_OF_EVENTS = {  # why an option has no effect in an audit of counts, and what to do instead
     "since": "clean counts, and senders who come for one item alone, are of all events, and a state holds only the "
     "last impressions; give it all files, or those of the last months",
@@ -157,7 +157,7 @@ def understand(
     asked_for = dict(chosen)
     for role, name in chosen.items():
         if name is not None and name not in sample.columns:
-            raise ValueError(f"{flag(role)} names {name!r}, which is no column; {_columns_in(sample)}")
+            raise ValueError(f"{flag(role)} names {name!r}, which is not a column; {_columns_in(sample)}")
     for role, names in _NAMES.items():
         if roles.get(role) is None:
             chosen[role] = _named(sample, names, set(chosen.values()))
@@ -196,7 +196,7 @@ def understand_events(sample: pl.DataFrame, roles: dict[str, str | None], writte
         if name is not None and role not in EVENT_ROLES:
             raise ValueError(not_of_events(role, name))
         if name is not None and name not in sample.columns:
-            raise ValueError(f"{flag(role)} names {name!r}, which is no column; {_columns_in(sample)}")
+            raise ValueError(f"{flag(role)} names {name!r}, which is not a column; {_columns_in(sample)}")
         if role in EVENT_ROLES:
             chosen[role] = name
     for role in ("time", "client", "item"):

@@ -102,7 +102,7 @@ def check_told(
             )
         if value not in sample.columns:
             raise ValueError(
-                f"{option} names {value!r}, which is no column; columns found: {', '.join(sample.columns)}"
+                f"{option} names {value!r}, which is not a column; columns found: {', '.join(sample.columns)}"
             )
 
 

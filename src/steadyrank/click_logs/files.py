@@ -124,7 +124,7 @@ def kind_of(path: pathlib.Path) -> str:
     kind = _kind_by_name(path)
     if kind is None:
         endings = ", ".join(_KINDS)
-        raise ValueError(f"{path} is no log that can be read: its name must end in {endings} (text also with .gz)")
+        raise ValueError(f"{path} cannot be read as a log: its name must end in {endings} (text also with .gz)")
     if not path.is_file():
         raise ValueError(f"{path} is not a file")
     return kind
@@ -284,7 +284,7 @@ def _csv(path: pathlib.Path, columns: list[str] | None) -> Iterator[Block]:
     texts = pieces(path, quotes=True)
     header, _, first = next(texts, b"").partition(b"\n")
     if b"\0" in header:
-        raise ValueError(f"{path} is no text in UTF-8 but perhaps in UTF-16; save it as UTF-8")
+        raise ValueError(f"{path} is not text in UTF-8, perhaps in UTF-16; save it as UTF-8")
     line = header.decode("utf-8-sig", "replace").rstrip("\r")
     separator = _field_separator(path, line)
     names = _column_names(path, line, separator)

@@ -44,7 +44,7 @@ def without_holidays(log: ClickLog, holidays: list[Holiday]) -> tuple[ClickLog, 
         raise ValueError(f"--event {holidays[0].name}: the log has no column of times; name it with --time")
     unit = time_unit(log)
     if unit is None:
-        raise ValueError(f"--event {holidays[0].name}: times such as {log.time[0]:g} are no dates")
+        raise ValueError(f"--event {holidays[0].name}: times such as {log.time[0]:g} are not dates")
     kept: Bools = np.ones(log.impressions.n, np.bool_)
     notes = []
     for start, end, name in holidays:

@@ -97,7 +97,7 @@ class GrowingArrays:
             file = self._open(name, "r+b")
             self._files[name] = file, np.dtype(kind)
             if file.seek(0, os.SEEK_END) < size:
-                raise ValueError(f"{file.name} is shorter than it was written; delete its folder to begin anew")
+                raise ValueError(f"{file.name} is shorter than it was written; delete its folder to start again")
             file.truncate(size)
             file.seek(size)
 

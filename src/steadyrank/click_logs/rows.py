@@ -178,7 +178,7 @@ def _of_lists(frame: pl.DataFrame, columns: Columns) -> BlockImpressions:
     size = lists.list.len().fill_null(0).to_numpy().astype(np.int64)
     shown = FlatLists.of(lists.list.explode(empty_as_null=False, keep_nulls=False), size)
     bits, wrong = _CLICKS[columns.clicked_is](clicked, shown, columns)
-    why = _else(why, wrong, "the click is none of the list")
+    why = _else(why, wrong, "the click is not in the list")
     if columns.time is not None:
         why = _else(why, ~frame[TIME].is_finite().to_numpy(), "a time that cannot be read")
     if columns.board is not None:
@@ -386,7 +386,7 @@ def _item_facts(frame: pl.DataFrame, columns: Columns) -> pl.DataFrame:
         .when(~word.is_in([*_YES, *_NO]))
         .then(pl.lit("clicked is neither 0 nor 1"))
         .when(place.is_null())
-        .then(pl.lit("the position is no number"))
+        .then(pl.lit("the position is not a number"))
         .when(undated)
         .then(pl.lit("a time that cannot be read"))
         .when(boardless)
@@ -397,7 +397,7 @@ def _item_facts(frame: pl.DataFrame, columns: Columns) -> pl.DataFrame:
     return frame.with_columns(why.alias("__why__"), word.is_in(_YES).alias("__click__"), place.alias("__place__"))
 
 
-_NO_VALUE = "the value is no number"
+_NO_VALUE = "the value is not a number"
 
 
 def _values(frame: pl.DataFrame, columns: Columns) -> pl.Series:

@@ -202,7 +202,7 @@ def _caveats(whole: Part, trusted: Part | None, suspect: int) -> list[str]:
     if math.isnan(last.theirs.low):
         which = "All lists" if trusted is None else "All lists that are not suspect"
         caveats.append(
-            f"{which} are those of one client: there are no intervals (null), since nothing tells how clients differ."
+            f"{which} are those of one client: there are no intervals (null), since it is unknown how clients differ."
         )
     if suspect:
         caveats.append(

@@ -66,7 +66,7 @@ def place_rates(impressions: Impressions, chosen: Bools, given: Floats | None = 
         return PlaceRates("given", "", attention, np.zeros(n_places), *at_place, _rates(looks, clicks, attention))
     if n_places < 2:
         rate = np.full(looks.shape[0], np.nan)
-        return PlaceRates("none", "The log tells of one place alone.", unknown, unknown, *at_place, rate)
+        return PlaceRates("none", "The log has only one place.", unknown, unknown, *at_place, rate)
     attention, error, seen = fitted(looks, clicks)
     return PlaceRates(
         "log" if np.isfinite(attention[1:]).any() else "none",
@@ -145,8 +145,8 @@ def _note(attention: Floats, looks: Ints, nats: float) -> str:
     lacking = np.flatnonzero(np.isnan(attention) & (looks > 0)) + 1
     if lacking.size and lacking.size == np.count_nonzero(looks[1:]):
         return (
-            "What places do cannot be told from what items do: too few clicks on items that were shown at several "
-            "places."
+            "The effect of places cannot be separated from that of items: too few clicks on items that were shown at "
+            "several places."
         )
     words = []
     if lacking.size:

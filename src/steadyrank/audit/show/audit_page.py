@@ -129,7 +129,7 @@ def _outcomes(board: BoardAudit) -> str:
     lines = "".join(f"<li>{escape(line)}</li>" for line in seen[:SHOWN_ITEMS])
     more = f"<li>and {len(seen) - SHOWN_ITEMS:,} more: see the JSON output</li>" if len(seen) > SHOWN_ITEMS else ""
     rest = f"<ul>{lines}{more}</ul>" if seen else "<p>No item and no client stands out by it.</p>"
-    return f"<h3>What came of clicks</h3><p>{words}</p>{rest}"
+    return f"<h3>Outcomes of clicks</h3><p>{words}</p>{rest}"
 
 
 def _edges(part: Interval) -> str:

@@ -111,7 +111,7 @@ class EventJoiner:
             notes.append(f"{unclicked:,} of {of:,} outcomes belong to no click in the log.")
         if self._others:
             kinds = ", ".join(f"{count:,} {what}" for what, count in self._others.most_common(5))
-            notes.append(f"Rows that tell neither of a list nor of a click were left out: {kinds}.")
+            notes.append(f"Rows that are neither lists nor clicks were left out: {kinds}.")
         return notes
 
     def _give_values(self, clicked: dict[int, set[str]]) -> int:

@@ -43,7 +43,7 @@ def build(
     features (`n_factors`) need, too.
     """
     if n_factors and not reviews:
-        raise ValueError("features come from who gave which stars, which only the reviews tell: add --reviews")
+        raise ValueError("features need the ratings of each user, which only the reviews have: add --reviews")
     what = "the Yelp Open Dataset"
     file = find_file(folder, ["yelp_academic_dataset_business.json"], what)
     review_file = find_file(folder, ["yelp_academic_dataset_review.json"], what) if reviews else None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from service_tools import ITEMS, Server, replayed, serving
-from steadyrank.click_logs.formats.ubi import Click, Other, Query, Seen, Worth, read, values_told
+from steadyrank.click_logs.formats.ubi import Click, Other, Query, Seen, Worth, parse_values, read
 from steadyrank.core.contract import memory
 from steadyrank.service.http.auth import make_key
 from steadyrank.service.storage import open_store
@@ -59,14 +59,14 @@ def test_rows_mean_what_the_specification_says():
     assert read(bought(7.5)) == Worth("q1", ITEMS[1], "purchase", field, 7.5, *rest)
     assert read(bought("7.5", "q1", action_name="Purchase"))[4] == 7.5  # text that is a number
     assert read(bought())[4] == 1.0
-    told = values_told("watch:Seconds, purchase:object.price")
+    told = parse_values("watch:Seconds, purchase:object.price")
     about = {"object": {"object_id": ITEMS[1], "price": 3}}
     assert read(bought(9, event_attributes=about), told)[3:5] == ("event_attributes.object.price", 3)
     assert read(bought(9, event_attributes={**about, "seconds": 40}, action_name="watch"), told)[4] == 40
     assert read(bought(9, action_name="order"), told) == Other("order")
     for wrong in ("", "purchase:", ":price", "click:price", "a,,b"):
         with pytest.raises(ValueError, match="such as purchase:price"):
-            values_told(wrong)
+            parse_values(wrong)
     assert read({"query_id": "q1"}) == Other("rows without action")
 
 

@@ -70,10 +70,10 @@ class _DefaultsFormatter(argparse.HelpFormatter):
         empty = default is None or default is argparse.SUPPRESS or isinstance(default, bool) or default in ([], "")
         if empty or "(default" in words:
             return words
-        return f"{words} (default: {_written(default).replace('%', '%%')})"
+        return f"{words} (default: {_formatted(default).replace('%', '%%')})"
 
 
-def _written(default: Any) -> str:
+def _formatted(default: Any) -> str:
     """Format a default for display: lists as words, large numbers with commas."""
     if isinstance(default, list | tuple):
         return " ".join(map(str, default))

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..core.files import replacing, writable_through
 from ..core.progress import duration
-from .choices import need_report
+from .choices import require_report_extra
 from .logs import COLUMNS, add_options, how_to_read, share
 
 CLIENTS = 5  # clients listed on the terminal
@@ -104,7 +104,7 @@ def add(commands: Any) -> None:
     sub.set_defaults(run=_run)
 
 
-def chances(text: str) -> list[float]:
+def parse_propensities(text: str) -> list[float]:
     """Parse propensities such as 1,0.6,0.4."""
     try:
         return [float(part) for part in text.split(",")]
@@ -115,10 +115,10 @@ def chances(text: str) -> list[float]:
 def _run(options: argparse.Namespace) -> int:
     limit = None if options.fail_above is None else share("--fail-above", options.fail_above)
     broken = share("--most-broken", options.most_broken)
-    looks = None if options.propensities is None else chances(options.propensities)
+    looks = None if options.propensities is None else parse_propensities(options.propensities)
     if options.page is None and not options.json:
         options.page = pathlib.Path("audit.html")
-    need_report("polars")
+    require_report_extra("polars")
     if not options.logs:
         raise ValueError("name a log to audit, for instance: steadyrank audit clicks.parquet")
     _refuse_unused(options)
@@ -144,7 +144,7 @@ def _audit(options: argparse.Namespace, limit: float | None, broken: float, look
     if options.counts:
         result, lines, surely = _counts(options, broken, progress.show)
         progress.close()
-        code = _told(result, lines, surely, limit, options)
+        code = _output(result, lines, surely, limit, options)
         if result.checkpoint is not None:
             result.checkpoint.remove()
         return code
@@ -157,7 +157,7 @@ def _audit(options: argparse.Namespace, limit: float | None, broken: float, look
         print(json.dumps({"summary": str(error)}) if options.json else str(error))
         return 0
     progress.close()
-    code = _told(result, _lines, result.suspect_share[0], limit, options)
+    code = _output(result, _lines, result.suspect_share[0], limit, options)
     if result.state is not None:  # only after the output: files of an interrupted run must stay new to the next
         result.state.write()
     if result.checkpoint is not None:
@@ -212,7 +212,7 @@ def _counts(options: argparse.Namespace, broken: float, progress: Any) -> tuple[
     return result, _count_lines, result.suspect_share[0]
 
 
-def _told(result: Any, lines: Any, surely: float, limit: float | None, options: argparse.Namespace) -> int:
+def _output(result: Any, lines: Any, surely: float, limit: float | None, options: argparse.Namespace) -> int:
     """Write and print the findings; returns the exit code."""
     try:
         written = _write_all(result, options.page, options.parquet, options.counts)
@@ -230,7 +230,7 @@ def _explain(options: argparse.Namespace) -> int:
 
     columns = {name: getattr(options, name) for name in (*COLUMNS, "user_agent", "network", "referrer", "value")}
     meanings = explained(sources_of(options.logs), columns, events=options.counts, **how_to_read(options))
-    print("\n".join(_harmless(f"{what}: {name}") for what, name in meanings.items()))
+    print("\n".join(_printable(f"{what}: {name}") for what, name in meanings.items()))
     return 0
 
 
@@ -322,7 +322,7 @@ def _count_lines(result: Any) -> list[str]:
         lines.append(f"  not suspect: {time_range(part.start_time, part.end_time)}: {why_not(part)}")
     trending = result.trending["item"].head(RANKED).to_list()
     lines.append(f"clean trending list of {result.recent_days:g} days: {', '.join(map(str, trending)) or 'nothing'}")
-    return list(map(_harmless, lines))
+    return list(map(_printable, lines))
 
 
 def _lines(result: Any) -> list[str]:
@@ -361,10 +361,10 @@ def _lines(result: Any) -> list[str]:
         for board in result.boards[:BOARDS]:
             where = "" if board.board is None else f"board {board.board}, "
             lines += [f"  {where}{line}" for line in rankings(board)]
-    return list(map(_harmless, lines))
+    return list(map(_printable, lines))
 
 
-def _harmless(line: str) -> str:
+def _printable(line: str) -> str:
     """Escape control characters and those the terminal cannot show: names in a line come from the log."""
     line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
     return line.encode(sys.stdout.encoding or "utf-8", "backslashreplace").decode(sys.stdout.encoding or "utf-8")

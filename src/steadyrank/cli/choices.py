@@ -114,7 +114,7 @@ def parse_budget(text: str, horizon: int) -> int:
     return budget
 
 
-def need_report(*packages: str) -> None:
+def require_report_extra(*packages: str) -> None:
     """Raise ValueError, with how to install it, if a package of the extra `report` is missing."""
     try:
         for package in packages or ("matplotlib", "polars"):

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from ..core.files import replacing
-from .choices import add_world, check_own, learners_in, need_report, parse_choice
+from .choices import add_world, check_own, learners_in, parse_choice, require_report_extra
 
 
 def add(commands: Any) -> None:
@@ -50,7 +50,7 @@ def _run(options: argparse.Namespace) -> None:
     adversary, adversary_settings = parse_choice(options.adversary)
     users, users_settings = parse_choice(options.users)
     guard, guard_settings = parse_choice(options.guard)
-    need_report("polars", *(["matplotlib"] if options.figure else []))
+    require_report_extra("polars", *(["matplotlib"] if options.figure else []))
     from ..core.compiling.jit import told_of_compiling
     from ..core.discovery import find_class
     from ..core.progress import Progress

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..click_logs.formats.fields import opened
 from ..core.progress import Progress
-from .choices import need_report, parse_choice
+from .choices import parse_choice, require_report_extra
 from .logs import add_options, board_of, given_options, read_log, whole_lists
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
     if all(map(_as_observed, options.logs)):
         _refuse_unused(options)
         return [row for path in options.logs for row in _read(path)]
-    need_report("polars")
+    require_report_extra("polars")
     log = read_log(options)
     print("\n".join(log.notes), end="\n" if log.notes else "", file=sys.stderr)
     which = board_of(log, options.of)

@@ -8,7 +8,7 @@ import pathlib
 from typing import Any
 
 from .choices import key_of
-from .ingest import add_stream, settings_of, stream_of, until_told
+from .ingest import add_stream, settings_of, stop_on_signal, stream_of
 
 
 def add(commands: Any) -> None:
@@ -51,7 +51,7 @@ def _run(options: argparse.Namespace) -> None:
     address, settings, key = read_address(stream_of(options)), settings_of(options), key_of(options)
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
     with contextlib.ExitStack() as stack:
-        stop = stack.enter_context(until_told())
+        stop = stack.enter_context(stop_on_signal())
         sink = stack.enter_context(contextlib.closing(open_sink(address, settings)))
         client = stack.enter_context(contextlib.closing(Client(options.server, key, timeout=30.0, tries=1)))
         if place is not None and secret is not None:

@@ -16,8 +16,8 @@ from ..click_logs.formats.fields import opened
 from ..core.progress import Progress
 from ..core.refusals import Refused
 from ..core.settings import closest
-from .choices import add_server, key_of, need_report
-from .logs import LEFT_OUT, add_options, board_of, kept_by_weight, lists_of, read_log
+from .choices import add_server, key_of, require_report_extra
+from .logs import LEFT_OUT, add_options, board_of, drawn_by_weight, lists_of, read_log
 
 if TYPE_CHECKING:
     from ..click_logs.click_log import ClickLog
@@ -60,7 +60,7 @@ def add(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    need_report("polars")
+    require_report_extra("polars")
     import numpy as np
 
     from ..client import Client
@@ -84,7 +84,7 @@ def _run(options: argparse.Namespace) -> int:
                 **visits.of(i),
                 **_value_of(values, log, i, bits, int(clicked[i])),
             }
-            for i, names, bits in lists_of(log, int(board["length"]), which, kept_by_weight(options, log))
+            for i, names, bits in lists_of(log, int(board["length"]), which, drawn_by_weight(options, log))
         ]
         _check(rows, present)
         items = len(_items_of(rows))

@@ -77,7 +77,7 @@ def settings_of(options: argparse.Namespace) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def until_told() -> Iterator[Any]:
+def stop_on_signal() -> Iterator[Any]:
     """Catch SIGTERM and SIGINT, to finish work in progress first; yields a function that tells if either came."""
     signals: list[int] = []
     before = {name: signal.signal(name, lambda number, frame: signals.append(number)) for name in _ENDING}
@@ -92,7 +92,7 @@ _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 def _run(options: argparse.Namespace) -> None:
-    from ..click_logs.formats.ubi import values_told
+    from ..click_logs.formats.ubi import parse_values
     from ..client import Client
     from ..streams.ingest import Ingest, Metrics
     from ..streams.opening import open_stream
@@ -101,11 +101,11 @@ def _run(options: argparse.Namespace) -> None:
     if not 1 <= options.batch <= 10_000:
         raise ValueError(f"--batch must be from 1 to 10000 messages, not {options.batch}")
     if options.outcomes is not None:
-        values_told(options.outcomes)
+        parse_values(options.outcomes)
     address, settings, key = read_address(stream_of(options)), settings_of(options), key_of(options)
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
     with contextlib.ExitStack() as stack:
-        stop = stack.enter_context(until_told())
+        stop = stack.enter_context(stop_on_signal())
         name = socket.gethostname() if options.name is None else options.name
         source = address.name if options.source is None else options.source
         opened = open_stream(address, options.group, name, source, settings)

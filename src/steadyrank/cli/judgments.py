@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ..core.settings import whole
-from .choices import need_report
+from .choices import require_report_extra
 from .logs import lists_of
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _run(options: argparse.Namespace) -> None:
 
 def _learnt(path: pathlib.Path, query: str | None) -> "Collection":
     """Train a collection on the lists of a log that have a query, in order."""
-    need_report("polars")
+    require_report_extra("polars")
     from ..click_logs.click_log import read
     from ..click_logs.files import sources_of
     from ..live import Collection

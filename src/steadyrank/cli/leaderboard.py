@@ -8,7 +8,7 @@ import secrets
 import sys
 from typing import Any
 
-from .choices import check_own, classes_in, is_learner, need_report
+from .choices import check_own, classes_in, is_learner, require_report_extra
 from .reproduce import run_shown
 
 _QUICK_LEARNERS = ["SteadyRank", "CascadeTS", "M2UCBV"]
@@ -50,7 +50,7 @@ def add(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    need_report("polars")
+    require_report_extra("polars")
     from ..core.compiling.jit import told_of_compiling
     from ..core.settings import whole
     from ..core.workers import check_place

@@ -105,7 +105,7 @@ def board_of(log: "ClickLog", wanted: str | None, like: str | None = None) -> in
     return names.index(name)
 
 
-def kept_by_weight(options: argparse.Namespace, log: "ClickLog") -> "Bools | None":
+def drawn_by_weight(options: argparse.Namespace, log: "ClickLog") -> "Bools | None":
     """Draw the impressions to take, bool[n], each with its weight as probability; None, all, without weights.
 
     The draw is determined by `--seed` and the log.

@@ -5,7 +5,7 @@ import pathlib
 import sys
 from typing import Any
 
-from .choices import need_report
+from .choices import require_report_extra
 
 _SOURCES = {
     "yelp": "yelp_academic_dataset_business.json, and _review.json with --reviews",
@@ -76,7 +76,7 @@ def _build(options: argparse.Namespace) -> None:
         raise ValueError(f"--at-least must be 0 or more, not {options.at_least}")
     if not 0 <= options.features <= 63:
         raise ValueError(f"--features must be from 0 to 63, not {options.features}")
-    need_report()
+    require_report_extra()
     from ..evaluation.profiles import lastfm, movielens, yelp
 
     common = {"n_items": items, "at_least": options.at_least, "seed": options.seed}

@@ -4,8 +4,8 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from .choices import need_report, parse_choice
-from .logs import LEFT_OUT, add_options, board_of, kept_by_weight, lists_of, read_log
+from .choices import parse_choice, require_report_extra
+from .logs import LEFT_OUT, add_options, board_of, drawn_by_weight, lists_of, read_log
 
 if TYPE_CHECKING:
     from ..click_logs.click_log import ClickLog
@@ -50,7 +50,7 @@ def add(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    need_report("polars")
+    require_report_extra("polars")
     import numpy as np
 
     from ..core.settings import whole
@@ -62,14 +62,14 @@ def _run(options: argparse.Namespace) -> None:
     board = board_of(log, options.of)
     longest = int(np.diff(log.impressions.first).max())
     length = longest if options.length is None else whole("--length", options.length, 1, 10_000)
-    rows = [(names, bits) for _, names, bits in lists_of(log, length, board, kept_by_weight(options, log))]
+    rows = [(names, bits) for _, names, bits in lists_of(log, length, board, drawn_by_weight(options, log))]
     if not rows:
         raise ValueError("no list of the log begins at the first place and has different items: nothing to replay")
     rankers = _learnt(rows, length, choices, options.seed)
     if options.save is not None:
         next(iter(rankers.values())).save(options.save)
     left_out = int((log.board == board).sum()) - len(rows)
-    _tell(options, log, rows, left_out, rankers)
+    _print(options, log, rows, left_out, rankers)
 
 
 def _learnt(
@@ -88,7 +88,7 @@ def _learnt(
     return rankers
 
 
-def _tell(
+def _print(
     options: argparse.Namespace,
     log: "ClickLog",
     rows: list[tuple[list[str], list[int]]],

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from ..core.files import replacing
-from .choices import need_report
+from .choices import require_report_extra
 
 FINISHED = "{total:,} cells, {finished:,} of them finished already"
 _FILTERS = ("learner", "profile", "mapping", "adversary", "schedule", "users")
@@ -89,7 +89,7 @@ def _plan(options: argparse.Namespace) -> Any:
 
 
 def _reproduce(options: argparse.Namespace) -> None:
-    need_report()
+    require_report_extra()
     from ..core.compiling.jit import told_of_compiling
     from ..core.settings import whole
     from ..evaluation.lab.results import CellStore
@@ -143,7 +143,7 @@ def run_shown(jobs: Any, store: Any, bars: list[Any], words: str = FINISHED, **h
 
 
 def _report(options: argparse.Namespace) -> None:
-    need_report()
+    require_report_extra()
     from ..evaluation.lab.results import CellStore
 
     store = CellStore(options.out)
@@ -168,7 +168,7 @@ def _write(options: argparse.Namespace, store: Any, plan: Any, asked: Any) -> No
 
 
 def _results(options: argparse.Namespace) -> None:
-    need_report("polars")
+    require_report_extra("polars")
     import polars as pl
 
     from ..evaluation.lab.results import listing, source_digest

@@ -17,7 +17,7 @@ from ..core.arrays import Bools, Floats, Ints
 from . import mapped
 from .checkpoint import ROWS, Checkpoint
 from .columns import Columns, check_roles, understand, understand_events
-from .conversion import Format, check_told, chosen_format, converted
+from .conversion import Format, check_options, chosen_format, converted
 from .files import EXAMPLES, ROW, Broken, Source, kind_of, peek, read_blocks, rows_in
 from .looks import Impressions, ItemNumbers, blocks, first_of, picked
 from .rows import NOTHING_READ, BlockImpressions, ReadBefore, impression_blocks
@@ -197,7 +197,7 @@ def _sniffed(
     if format is not None or not any(roles.get(role) for role in ("items", "item", "clicked")):
         schema = chosen_format(sample, format, isinstance(columns, Columns))
         if schema is not None:
-            check_told(schema, sample, roles, first, written)
+            check_options(schema, sample, roles, first, written)
             return schema
     if isinstance(columns, ValueError):
         raise columns

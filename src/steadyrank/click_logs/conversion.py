@@ -76,7 +76,7 @@ def chosen_format(sample: pl.DataFrame, name: str | None, plain: bool) -> Format
     return None
 
 
-def check_told(
+def check_options(
     schema: Format, sample: pl.DataFrame, roles: dict[str, str | None], first: int | None, written: str | None
 ) -> None:
     """Raise ValueError for options without effect, since the schema has fixed names, and for unknown columns."""
@@ -89,7 +89,7 @@ def check_told(
         if role == "board" and value in schema.boards:
             continue
         if role == "value" and schema.values:
-            ubi.values_told(value)
+            ubi.parse_values(value)
             continue
         if role == "board" and schema.boards:
             raise ValueError(
@@ -119,7 +119,7 @@ def converted(
     named = {role: name for role, name in roles.items() if name and name not in schema.boards}
     take, worth = schema.take, named.pop("value", None) if schema.values else None
     if worth is not None:
-        take = functools.partial(ubi.take, values=ubi.values_told(worth))
+        take = functools.partial(ubi.take, values=ubi.parse_values(worth))
     role_of = {name: role for role, name in named.items()}
     joiner = EventJoiner()
     broken: list[Broken] = []

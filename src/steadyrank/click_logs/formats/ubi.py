@@ -89,7 +89,7 @@ FIELDS |= {"query_attributes", "event_attributes", "object_id"}
 FIELDS |= {*SEGMENT, *FEATURES, *OBJECT, *PLACE}  # also as flat names with dots
 
 
-def values_told(text: str) -> Values:
+def parse_values(text: str) -> Values:
     """Parse actions that are outcomes, with the fields of their values, from `purchase:price,watch:seconds`."""
     told: dict[str, str | None] = {}
     for part in text.split(","):

@@ -201,7 +201,7 @@ def _parts(body: list[Raw] | dict[str, Raw]) -> list[tuple[str, list[Raw]]]:
 def outcome_values(call: Call) -> ubi_rows.Values:
     """The actions that are outcomes, and the attributes with their values."""
     try:
-        return ubi_rows.values_told(call.query["outcomes"]) if "outcomes" in call.query else ubi_rows.PURCHASES
+        return ubi_rows.parse_values(call.query["outcomes"]) if "outcomes" in call.query else ubi_rows.PURCHASES
     except ValueError as error:
         raise Refused(422, str(error)) from None
 

@@ -731,8 +731,8 @@ def test_the_tables_of_the_matrix_by_hand():
     five = steadiness.five_profiles(table).filter(pl.col("who") == "SteadyRank").row(0, named=True)
     assert five["geometric mean"] == pytest.approx(80 / 30)
     assert five["without attack"] == pytest.approx(5 / 30)
-    assert steadiness.is_served("movielens", "saturated")
-    assert not steadiness.is_served("movielens", "sparse")
+    assert steadiness.is_nearly_always_clicked("movielens", "saturated")
+    assert not steadiness.is_nearly_always_clicked("movielens", "sparse")
 
 
 def looked(regrets):

@@ -21,7 +21,7 @@ from .results import CellStore, with_fields
 
 Columns = dict[str, Any]
 _NONE: Mapping[str, type] = {}
-_NOBODY = "PrefixFlip"  # adversary used without a budget, so that a learner has one loop less to compile
+_WITHOUT_BUDGET = "PrefixFlip"  # adversary used without a budget, so that a learner has one loop less to compile
 
 
 def expand(studies: Sequence[Study], plan: Plan) -> list[Job]:
@@ -70,7 +70,7 @@ def kind_of(job: Job) -> tuple[Any, ...]:
     """A key of the compiled code that a job runs."""
     if not isinstance(job, Cell):
         return (job.kind,)
-    return job.learner, job.adversary if job.rate else _NOBODY, job.users, job.guard
+    return job.learner, job.adversary if job.rate else _WITHOUT_BUDGET, job.users, job.guard
 
 
 def run_jobs(
@@ -140,7 +140,7 @@ def _simulate(cell: Cell, pulse: Callable[[], None], threads: int | None, own: M
         attraction,
         length=cell.length,
         horizon=cell.horizon,
-        adversary=own.get(cell.adversary, cell.adversary) if budget else _NOBODY,
+        adversary=own.get(cell.adversary, cell.adversary) if budget else _WITHOUT_BUDGET,
         adversary_settings=dict(cell.adversary_settings) if budget else {},
         schedule=cell.schedule,  # type: ignore[arg-type]
         budget=budget,

@@ -279,7 +279,7 @@ def _by_profile(study: Study, rows: pl.DataFrame, quick: bool, table: pl.DataFra
         where = f"{study.name}-{name}-{mapping}".rstrip("-")
         there = rows.filter((pl.col("profile") == name) & (pl.col("mapping") == mapping))
         title = f"{name} {mapping}".strip()
-        if steadiness.is_served(str(name), str(mapping)):
+        if steadiness.is_nearly_always_clicked(str(name), str(mapping)):
             wide = part.pivot("who", index="scenario", values="regret", maintain_order=True)
             caption = _caption(study, there, quick, "Regret in clicks: nearly every list is clicked here.", "attack")
         else:

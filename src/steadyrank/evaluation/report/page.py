@@ -27,7 +27,7 @@ def answer(rows: Mapping[str, pl.DataFrame], claims: Sequence[Claim]) -> list[st
         f"Of {len(claims)} claims {kinds['holds']} hold under every reading tried, {kinds['partly']} under some, "
         f"{kinds['fails']} under none, {kinds['undecided']} stay undecided, and {kinds['cannot']} cannot be tested."
     ]
-    many, few = _places(rows["corruption"])
+    many, few = _count_first_places(rows["corruption"])
     if many["settings"] and few["settings"]:
         sentences.append(
             "Under attack M2UCB-V, in the best of three readings of its blocks, has the least regret of the paper's "
@@ -36,7 +36,7 @@ def answer(rows: Mapping[str, pl.DataFrame], claims: Sequence[Claim]) -> list[st
             f"best list's value; where fewer do, it has the least in {few['first']} of {few['settings']}, and random "
             f"lists are worth {few['worth']:.0%}."
         )
-    sentences += _beyond(rows.get("attacks"))
+    sentences += _steadyrank_sentence(rows.get("attacks"))
     tried = sum(claim.tried for claim in claims)
     sentences.append(
         "The paper gives neither its sigmoid nor its widths, and its text allows several algorithms: each claim was "
@@ -46,7 +46,7 @@ def answer(rows: Mapping[str, pl.DataFrame], claims: Sequence[Claim]) -> list[st
     return sentences
 
 
-def _beyond(rows: pl.DataFrame | None) -> list[str]:
+def _steadyrank_sentence(rows: pl.DataFrame | None) -> list[str]:
     """A sentence on SteadyRank under attack, if that was measured."""
     if rows is None or rows.is_empty():
         return []
@@ -62,7 +62,7 @@ def _beyond(rows: pl.DataFrame | None) -> list[str]:
     ]
 
 
-def _places(rows: pl.DataFrame) -> list[dict[str, float]]:
+def _count_first_places(rows: pl.DataFrame) -> list[dict[str, float]]:
     """How often M2UCB-V has the least mean regret under attack, in settings with many and with few attractive items.
 
     For the best of its three readings: in how many it is `first`, out of how many `settings`, and what random lists
@@ -192,12 +192,12 @@ def _figures(claim: Claim) -> str:
     short = escape(claim.tested)
     if near is not None and near.verdict != "holds":
         short += f"<small>closest: {escape(near.under)}: {escape(near.figures.partition('. ')[0])}</small>"
-    long = "".join(f"<p>{escape(_said(outcome))}</p>" for outcome in claim.outcomes)
+    long = "".join(f"<p>{escape(_outcome_paragraph(outcome))}</p>" for outcome in claim.outcomes)
     link = f'<p><a href="#{claim.study}">the study</a>; <code>{escape(claim.command)}</code></p>'
     return f"<details><summary>{short}</summary>{long}{link if claim.study else ''}</details>"
 
 
-def _said(outcome: Outcome) -> str:
+def _outcome_paragraph(outcome: Outcome) -> str:
     """One outcome as a paragraph: reading, verdict, data, seeds, the deciding interval, figures."""
     seeds = outcome.seeds if not outcome.seeds or outcome.seeds[-1].isalpha() else f"{outcome.seeds} seeds"
     about = "; ".join(part for part in (outcome.data, seeds, outcome.interval) if part)

@@ -20,7 +20,7 @@ from .tables import number
 from .text import plus_minus
 
 _QUARTER, _MIDDLE, _END = 0.25, 0.5, 1.0  # of the rounds
-_TOLD = "CascadeTS (omniscient)"
+_OMNISCIENT = "CascadeTS (omniscient)"
 _RECOVERED = 0.1  # of Random's loss per round
 _LEFT = 0.2  # least share of rounds after the end of an attack for recovery to be measured
 _CELL = ["profile", "mapping", "adversary", "schedule", "rate"]
@@ -66,7 +66,7 @@ def standings(rows: pl.DataFrame) -> list[Standing]:
     if rows.is_empty():
         return []
     curves = _curves(rows)
-    informed, chance = curves.pop(_TOLD, {}), curves.get("Random", {})
+    informed, chance = curves.pop(_OMNISCIENT, {}), curves.get("Random", {})
     cells = [cell for cell in informed if cell in chance]
     there = {who: of for who, of in curves.items() if all(cell in of for cell in cells)}
     logs = {who: {cell: _logs(of[cell], informed[cell]) for cell in cells} for who, of in there.items()}

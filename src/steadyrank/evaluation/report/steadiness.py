@@ -65,7 +65,7 @@ def choices(table: pl.DataFrame) -> pl.DataFrame:
         wide = by_users(table, attack)
         for users in [name for name in click_models.USERS if name in wide.columns]:
             by_learner = {who: m for who, m in wide.select("who", users).rows() if m is not None}
-            blind = {who: m for who, m in by_learner.items() if who not in click_models.TOLD}
+            blind = {who: m for who, m in by_learner.items() if who not in click_models.TOLD_ATTENTION}
             lines.append(
                 {
                     "people": f"{click_models.USERS[users]} ({users})",
@@ -115,7 +115,8 @@ def picture(name: str, wide: pl.DataFrame, title: str) -> str:
                 axes.add_patch(Rectangle((j - 0.48, i - 0.46), 0.96, 0.92, fill=False, color="#D55E00", linewidth=2))
         axes.set_xticks(range(len(columns)), labels=words, rotation=35, ha="right")
         axes.set_yticks(
-            range(values.shape[0]), labels=[f"{who}{' *' * (who in click_models.TOLD)}" for who in wide["who"]]
+            range(values.shape[0]),
+            labels=[f"{who}{' *' * (who in click_models.TOLD_ATTENTION)}" for who in wide["who"]],
         )
         axes.tick_params(length=0)
         axes.axvline(len(columns) - 1.5, color="#FFFFFF", linewidth=3)
@@ -149,9 +150,9 @@ def ratios(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def is_served(profile: str, mapping: str) -> bool:
+def is_nearly_always_clicked(profile: str, mapping: str) -> bool:
     """Whether nearly every list is clicked with this profile, so that regret is shown in clicks."""
-    return {"profile": profile, "mapping": mapping} in matrix.SERVED
+    return {"profile": profile, "mapping": mapping} in matrix.NEARLY_ALWAYS_CLICKED
 
 
 def _mean(column: str, which: pl.Expr) -> pl.Expr:
@@ -165,7 +166,7 @@ def five_profiles(table: pl.DataFrame) -> pl.DataFrame:
         f"{p} {a} {t}" for p, attacks in matrix.HELD_OUT.items() for a, whens in attacks.items() for t in whens
     ]
     of_four_attacks = pl.col("adversary").is_in([*matrix.ATTACKS, "Honest"])
-    served = pl.struct("profile", "mapping").is_in(matrix.SERVED)
+    served = pl.struct("profile", "mapping").is_in(matrix.NEARLY_ALWAYS_CLICKED)
     stretch = (pl.col("rate") > 0) & (pl.col("schedule") != "spread")
     unseen = place.is_in(held_out)
     return (
@@ -195,7 +196,7 @@ def all_profiles(table: pl.DataFrame) -> pl.DataFrame:
     spread = pl.col("schedule") == "spread"
     stretch = (pl.col("rate") > 0) & ~slow & ~spread
     unseen = pl.col("held").fill_null(False)
-    honest = (pl.col("rate") == 0) & ~pl.struct("profile", "mapping").is_in(matrix.SERVED)
+    honest = (pl.col("rate") == 0) & ~pl.struct("profile", "mapping").is_in(matrix.NEARLY_ALWAYS_CLICKED)
     return (
         marked.group_by("who", maintain_order=True)
         .agg(

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..lab.cells import Study
-from .lineup import TOLD
+from .lineup import OMNISCIENT
 
 PROFILES = [
     {"profile": "yelp-pizza", "mapping": "sparse"},
@@ -11,7 +11,10 @@ PROFILES = [
     {"profile": "lastfm-listeners"},
 ]
 WHEN = [{"schedule": "front", "rate": 0.15}, {"schedule": "late", "rate": 0.15}]
-WHO: list[dict[str, Any]] = [*({"learner": name} for name in ("SteadyRank", "CascadeTS", "M2UCBV", "Random")), TOLD]
+WHO: list[dict[str, Any]] = [
+    *({"learner": name} for name in ("SteadyRank", "CascadeTS", "M2UCBV", "Random")),
+    OMNISCIENT,
+]
 
 STUDY = Study(
     place=6,

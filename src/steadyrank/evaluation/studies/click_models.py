@@ -20,8 +20,8 @@ ATTACKS: dict[str, dict[str, Any]] = {
     "15 % false visits, spread": {"adversary": "FakeUser", "schedule": "spread", "rate": 0.15},
 }
 # Told how places are looked at: attention 1 / p^0.7, which is true of PositionBased alone.
-TOLD = ["PBMTS", "PBMUCB", "PBMPIE"]
-NOT_TOLD = ["SteadyRank", "PBMHB", "GRAB", "UniRank", "TopRank", "PBMFTRL"]
+TOLD_ATTENTION = ["PBMTS", "PBMUCB", "PBMPIE"]
+NOT_TOLD_ATTENTION = ["SteadyRank", "PBMHB", "GRAB", "UniRank", "TopRank", "PBMFTRL"]
 FOR_CASCADES = ["CascadeTS", "CascadeKLUCB", "DCMKLUCB", "PIE", "FTRL", "M2UCBV"]
 
 STUDY = Study(
@@ -36,7 +36,7 @@ STUDY = Study(
             "world": PROFILES,
             "users": list(USERS),
             "when": list(ATTACKS.values()),
-            "learner": [*NOT_TOLD, *TOLD, *FOR_CASCADES, "Random"],
+            "learner": [*NOT_TOLD_ATTENTION, *TOLD_ATTENTION, *FOR_CASCADES, "Random"],
         }
     ],
     default=False,

@@ -1,7 +1,7 @@
 """Figure 1 of the paper."""
 
 from ..lab.cells import Study
-from .lineup import BESIDE, DATA_SETS, JUDGED, LASTFM, OTHER_BLOCKS, PAPER, RATES
+from .lineup import DATA_SETS, JUDGED, LASTFM, OTHER_BLOCKS, PAPER, RATES, SHOWN_BESIDE
 
 STUDY = Study(
     place=1,
@@ -14,6 +14,6 @@ STUDY = Study(
         "profile": [*DATA_SETS[:2], LASTFM],
         "mapping": JUDGED,
         "rate": RATES,
-        "who": [*PAPER, *OTHER_BLOCKS, *BESIDE],
+        "who": [*PAPER, *OTHER_BLOCKS, *SHOWN_BESIDE],
     },
 )

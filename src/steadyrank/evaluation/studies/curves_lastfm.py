@@ -1,7 +1,7 @@
 """Figure 4 of the paper."""
 
 from ..lab.cells import Study
-from .lineup import BESIDE, CURVE_RATES, JUDGED, LASTFM, OTHER_BLOCKS, PAPER
+from .lineup import CURVE_RATES, JUDGED, LASTFM, OTHER_BLOCKS, PAPER, SHOWN_BESIDE
 
 STUDY = Study(
     place=4,
@@ -10,5 +10,5 @@ STUDY = Study(
     paper="Figure 4",
     exhibit="curves",
     question="When does each learner stop losing at 5, 10, 15 and 20 % corruption?",
-    axes={"profile": [LASTFM], "mapping": JUDGED, "rate": CURVE_RATES, "who": [*PAPER, *OTHER_BLOCKS, *BESIDE]},
+    axes={"profile": [LASTFM], "mapping": JUDGED, "rate": CURVE_RATES, "who": [*PAPER, *OTHER_BLOCKS, *SHOWN_BESIDE]},
 )

@@ -1,7 +1,7 @@
 """Figure 2 of the paper."""
 
 from ..lab.cells import Study
-from .lineup import BESIDE, CURVE_RATES, JUDGED, OTHER_BLOCKS, PAPER
+from .lineup import CURVE_RATES, JUDGED, OTHER_BLOCKS, PAPER, SHOWN_BESIDE
 
 STUDY = Study(
     place=2,
@@ -14,6 +14,6 @@ STUDY = Study(
         "profile": ["yelp-pizza"],
         "mapping": JUDGED,
         "rate": CURVE_RATES,
-        "who": [*PAPER, *OTHER_BLOCKS, *BESIDE],
+        "who": [*PAPER, *OTHER_BLOCKS, *SHOWN_BESIDE],
     },
 )

@@ -1,7 +1,7 @@
 """SteadyRank under ten attacks with many seeds: the figures in README and docs/steadyrank.md."""
 
 from ..lab.cells import Study
-from .lineup import TOLD
+from .lineup import OMNISCIENT
 from .matrix import ATTACKS, PROFILES, WHEN
 
 _FOES = [*ATTACKS, "Promote", "Demote", "CascadeAttack", "Sleeper"]
@@ -12,7 +12,7 @@ _KNOWING = [
     *({"adversary": "Insider", "rate": rate} for rate in (0.05, 0.15, 0.25)),
 ]
 _SWING = {"schedule": "swing", "rate": 0.15}
-_WHO = [{"learner": "SteadyRank"}, TOLD]
+_WHO = [{"learner": "SteadyRank"}, OMNISCIENT]
 
 STUDY = Study(
     place=19,

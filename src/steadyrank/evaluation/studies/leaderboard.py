@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..lab.cells import Cell, Study
-from .lineup import TOLD
+from .lineup import OMNISCIENT
 
 SEEDS = 20
 HORIZON = 20_000
@@ -100,7 +100,7 @@ def leaderboard(
         for i, (foe, schedules) in enumerate(map(_apart, families))
         for k, schedule in enumerate(schedules)
     ]
-    who = [*({"learner": name} for name in dict.fromkeys([*learners, "Random"])), TOLD]
+    who = [*({"learner": name} for name in dict.fromkeys([*learners, "Random"])), OMNISCIENT]
     return Study(
         place=24,
         name="leaderboard",

@@ -16,11 +16,11 @@ OTHER_BLOCKS: list[dict[str, Any]] = [
     {"learner": "M2UCBV", "settings": settings} for settings in BLOCKS.values() if settings
 ]
 # shown for comparison: our learner, and one that learns nothing; no claim compares them
-OURS: dict[str, Any] = {"learner": "SteadyRank", "shown": True}
-CHANCE: dict[str, Any] = {"learner": "Random", "shown": True}
-BESIDE = [OURS, CHANCE]
+SHOWN_OURS: dict[str, Any] = {"learner": "SteadyRank", "shown": True}
+SHOWN_RANDOM: dict[str, Any] = {"learner": "Random", "shown": True}
+SHOWN_BESIDE = [SHOWN_OURS, SHOWN_RANDOM]
 # the reference: a learner that never sees a false click, which none can be expected to beat
-TOLD: dict[str, Any] = {"learner": "CascadeTS", "omniscient": True}
+OMNISCIENT: dict[str, Any] = {"learner": "CascadeTS", "omniscient": True}
 DATA_SETS = ["yelp-pizza", "movielens-32m", "lastfm"]
 LASTFM: dict[str, Any] = {"profile": "lastfm", "shown": True}  # another release than the paper's
 JUDGED = ["saturated", "centred", "moderate", "sparse"]  # mappings under which claims are judged

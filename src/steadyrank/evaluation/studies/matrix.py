@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..lab.cells import Study
-from .lineup import PAPER, TOLD
+from .lineup import OMNISCIENT, PAPER
 
 ATTACKS = ["PrefixFlip", "AttractionFlip", "FakeUser", "Swap"]
 PROFILES = [
@@ -34,10 +34,10 @@ LEARNERS = [
     {"learner": "CascadeTS"},
     {"learner": "TimeBlocks"},
 ]
-_WHO = [*LEARNERS, {"learner": "Random"}, TOLD]
+_WHO = [*LEARNERS, {"learner": "Random"}, OMNISCIENT]
 
 # Further cells: profiles where nearly every list is clicked, visitors with another taste, slow or flickering attacks.
-SERVED = [
+NEARLY_ALWAYS_CLICKED = [
     {"profile": "yelp-pizza", "mapping": "centred"},
     {"profile": "movielens", "mapping": "centred"},
     {"profile": "yelp-pizza", "mapping": "saturated"},
@@ -49,7 +49,7 @@ WIDER: list[dict[str, Any]] = [
     {"learner": "SteadyRank"},
     {"learner": "SteadyRank", "settings": {"insurance": 0.0}},
     *({"learner": name} for name in ("CascadeTS", "FTRL", "M2UCBV", "Random")),
-    TOLD,
+    OMNISCIENT,
 ]
 _FOES: list[dict[str, Any]] = [*({"adversary": name} for name in ATTACKS), *TASTES]
 
@@ -60,7 +60,7 @@ def unseen() -> list[dict[str, Any]]:
     Drawn once: worlds, attacks and schedules in the order above, the first 90 of numpy's
     default_rng(20).permutation(270).
     """
-    cells = [{**w, **f, **t} for w, f, t in itertools.product([*PROFILES, *SERVED], _FOES, WHEN[:-1])]
+    cells = [{**w, **f, **t} for w, f, t in itertools.product([*PROFILES, *NEARLY_ALWAYS_CLICKED], _FOES, WHEN[:-1])]
     return [cells[i] for i in np.random.default_rng(20).permutation(len(cells))[: len(cells) // 3]]
 
 
@@ -108,10 +108,10 @@ STUDY = Study(
     blocks=[
         {"world": PROFILES, "adversary": ATTACKS, "when": WHEN, "who": _WHO},
         {"world": PROFILES, "adversary": ["Honest"], "who": _WHO},
-        {"world": SERVED, "foe": _FOES, "when": WHEN, "who": WIDER},
+        {"world": NEARLY_ALWAYS_CLICKED, "foe": _FOES, "when": WHEN, "who": WIDER},
         {"world": PROFILES, "foe": TASTES, "when": WHEN, "who": WIDER},
-        {"world": [*PROFILES, *SERVED], "foe": SLOW, "who": WIDER},
-        {"world": SERVED, "adversary": ["Honest"], "who": WIDER},
+        {"world": [*PROFILES, *NEARLY_ALWAYS_CLICKED], "foe": SLOW, "who": WIDER},
+        {"world": NEARLY_ALWAYS_CLICKED, "adversary": ["Honest"], "who": WIDER},
     ],
     default=False,
 )

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from ..lab.cells import Cell, Study
-from .lineup import CHANCE, JUDGED, OURS
+from .lineup import JUDGED, SHOWN_OURS, SHOWN_RANDOM
 
 PROFILES = ["yelp-pizza", "movielens-32m"]
 RATES = [0.0, 0.10, 0.20]
@@ -31,7 +31,7 @@ STUDY = Study(
     question="What do the variance-aware radius, estimates of every round and knowing C bring, and where is FORC?",
     blocks=[
         {"profile": PROFILES, "mapping": JUDGED, "rate": RATES, "who": [{"learner": "M2UCBV"}, *CHANGED.values()]},
-        {"profile": PROFILES, "mapping": JUDGED, "rate": [0.0], "who": [_FORC, OURS]},
-        {"profile": PROFILES, "mapping": JUDGED, "rate": RATES, "who": [CHANCE]},
+        {"profile": PROFILES, "mapping": JUDGED, "rate": [0.0], "who": [_FORC, SHOWN_OURS]},
+        {"profile": PROFILES, "mapping": JUDGED, "rate": RATES, "who": [SHOWN_RANDOM]},
     ],
 )

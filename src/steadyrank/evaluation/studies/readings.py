@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..lab.cells import Cell, Study
-from .lineup import BESIDE, JUDGED, PAPER
+from .lineup import JUDGED, PAPER, SHOWN_BESIDE
 
 RATES = [0.0, 0.10, 0.25]
 
@@ -83,7 +83,7 @@ READINGS = [
 def _blocks() -> Iterator[dict[str, Any]]:
     world = {"profile": ["yelp-pizza"], "mapping": JUDGED, "rate": RATES}
     for reading in READINGS:
-        beside = BESIDE if reading.world or reading.part == "none" else []
+        beside = SHOWN_BESIDE if reading.world or reading.part == "none" else []
         where = {name: [value] for name, value in reading.world.items()}
         yield {**world, **where, "who": [*reading.learners(), *beside]}
 

@@ -1,7 +1,7 @@
 """The same false visits at different times: the first table of docs/corruption.md."""
 
 from ..lab.cells import Study
-from .lineup import TOLD
+from .lineup import OMNISCIENT
 
 # schedules, with descriptions
 WHEN = {
@@ -15,7 +15,7 @@ _WHO = [
     *({"learner": name} for name in ("SteadyRank", "CascadeTS", "FTRL", "TimeBlocks")),
     {"learner": "MUCBV", "settings": {"corruption": 0}},
     *({"learner": name} for name in ("M2UCBV", "CascadeUCBV", "Random")),
-    TOLD,
+    OMNISCIENT,
 ]
 
 STUDY = Study(

@@ -1,7 +1,7 @@
 """Under which mappings M2UCB-V is ahead, as in the paper, and under which it is behind."""
 
 from ..lab.cells import Study
-from .lineup import BESIDE, OTHER_BLOCKS, PAPER
+from .lineup import OTHER_BLOCKS, PAPER, SHOWN_BESIDE
 
 SHIFTS = ["centred+2", "centred+1", "centred", "centred-0.5", "centred-1", "centred-1.5", "centred-2", "centred-3"]
 
@@ -12,5 +12,10 @@ STUDY = Study(
     paper="the sigmoid that the paper does not give",
     exhibit="shares",
     question="How many items must attract more than half of the users for M2UCB-V to be ahead of its rivals?",
-    axes={"profile": ["yelp-pizza"], "mapping": SHIFTS, "rate": [0.10], "who": [*PAPER, *OTHER_BLOCKS, *BESIDE]},
+    axes={
+        "profile": ["yelp-pizza"],
+        "mapping": SHIFTS,
+        "rate": [0.10],
+        "who": [*PAPER, *OTHER_BLOCKS, *SHOWN_BESIDE],
+    },
 )

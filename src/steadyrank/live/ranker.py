@@ -1,4 +1,4 @@
-"""A learner kept alive between requests, inside your own process; and one log of past clicks through several."""
+"""A learner kept alive between requests, inside your own process; and replays of one log through several learners."""
 
 import pathlib
 import secrets
@@ -30,42 +30,43 @@ from .outcomes import WITH_ANSWER, Goal, Told, amount_of, number_of, with_goal
 from .ruled_list import RuledLists
 from .rules import Rules
 
-_AHEAD = 10  # list with which a thread begins to compile what the learner first does some dozens of lists later
+_AHEAD = 10  # at this list a thread starts to compile what the learner first needs some dozens of lists later
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A ranking that was given out."""
+    """A ranking to show."""
 
     id: int
     items: tuple[str, ...]
-    unkept: tuple[str, ...] = ()  # rules that could not be kept, where the best list was asked for
+    unkept: tuple[str, ...] = ()  # rules that could not be kept, with when_impossible="best"
 
 
 @dataclass(frozen=True)
 class Observed:
-    """A list that another ranker showed, what became of it, and what this one would have shown in its place."""
+    """A list that another ranker showed, how its answer was handled, and what this ranker would have shown."""
 
     id: int
     ours: tuple[str, ...]
-    outcome: Outcome | Literal["shown"]  # shown: it has no answer yet
+    outcome: Outcome | Literal["shown"]  # shown: not answered yet
 
 
 class Ranker:
-    """Ranks items, learns from what was clicked, and can be saved and loaded at any moment. Safe for threads.
+    """Ranks items, learns from clicks, and can be saved and loaded at any time. Thread-safe.
 
-    `items`: their names. `length`: places of a list. `learner`: a name or a class that is `live`; `settings` are its
-    own. `goal`: "click", or "value": lists are made for what comes of clicks, of which `outcome` tells. `guard`:
-    whose feedback reaches the learner, a name or a class, with its `guard_settings`; by default
-    everybody's. "ClientTrust" judges by the `client` given to `rank`. Several guards: a list of names or classes, or
-    of pairs with the settings of each; what all of them admit is learnt. `lifetime`: seconds after which an
-    impression can no longer be answered. `settle`: seconds that answers wait so that they enter the learner in the
-    order in which the lists were shown (default with a lifetime: as long as that; without one, answers are learnt
-    from at once). `count_unanswered`: an expired impression without an answer counts as looked at in full with no
-    click, as far as answers confirm it (docs/live.md). `most_open`: impressions remembered, the latest.
-    `new_share`: most places that added items take while they are new. `features`: what may be known of items and
-    visits (`FeatureSpace`); `items` may then map names to features. `segments`: categories of visits, each with lists
-    of its own. `clock` gives seconds; only differences count. Randomness comes from `seed` alone.
+    `items`: their names. `length`: places of a list. `learner`: a name, or a class that is `live`, with its
+    `settings`. `goal`: "click", or "value": lists are made to maximise the outcomes of clicks, which are reported to
+    `outcome`. `guard`: decides whose feedback reaches the learner; a name or a class, with its `guard_settings`; by
+    default everybody's does. "ClientTrust" judges by the `client` given to `rank`. For several guards, a list of
+    names or classes, or of pairs with the settings of each; feedback must be admitted by all. `lifetime`: seconds
+    after which an impression can no longer be answered. `settle`: seconds for which answers wait, so that they are
+    learnt in the order in which the lists were shown (default with a lifetime: equal to it; without one, answers are
+    learnt at once). `count_unanswered`: an expired impression without an answer counts as looked at in full with no
+    click, as far as answers confirm it (docs/live.md). `most_open`: number of impressions remembered. `new_share`:
+    largest share of a list's places for added items while they are new. `features`: declares the features of items
+    and visits (`FeatureSpace`); `items` may then map names to features. `segments`: categories of visits, each with
+    lists of its own. `clock`: a function that returns seconds; only differences matter. All randomness comes from
+    `seed`.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class Ranker:
         with announcing(learner if isinstance(learner, str) else learner.__name__):
             if not isinstance(names, str) and len(names) > SMALL:
                 one = LearnerState(["any"], length, learner, own, seed, new_share, guards, False, features)
-                memory_of(one).check(len(names), most_open, MOST_BYTES)  # before any of it is taken
+                memory_of(one).check(len(names), most_open, MOST_BYTES)  # before allocating any of it
             self._learner_state = LearnerState(names, length, learner, own, seed, new_share, guards, False, features)
         self._impressions = ImpressionBuffer(self._learner_state, self._delays.in_order, count_unanswered, most_open)
         described = items if isinstance(items, Mapping) and features.items else {}
@@ -120,11 +121,11 @@ class Ranker:
         segment: str | None = None,
         rules: Rules | Mapping[str, Any] | None = None,
     ) -> Shown:
-        """A list of the best items, among `candidates` if given; shorter when fewer may be shown.
+        """A list of the best items, among `candidates` if given; shorter if fewer may be shown.
 
-        `client`: who looks, as a number of your own from 0 on, where learner or guard are to know it; `features`:
-        what is known of them, by name; `segment`: theirs, if it is known. `unknown`: what becomes of candidates that
-        are no items: "refuse" all of it, "skip" these, or "add" them. `rules`: what the list has to keep (`Rules`);
+        `client`: a number from 0, of your choice, that identifies the user to learner and guard; `features`:
+        those of the visit, by name; `segment`: that of the visit, if known. `unknown`: how to treat candidates that
+        are not items: "refuse" the request, "skip" them, or "add" them. `rules`: what the list must keep (`Rules`);
         it is the best list that does.
         """
         check_unknown(unknown)
@@ -155,12 +156,12 @@ class Ranker:
             return Shown(number, tuple(state.items_at(ranking.tolist())), tuple(unkept))
 
     def _resolve_candidates(self, candidates: Sequence[str], unknown: Unknown) -> Sequence[str]:
-        """Candidates that are items by now, of which some may have been added for it."""
+        """The candidates that are items, after refusing, skipping or adding the others."""
         others = fresh(candidates, self._learner_state.slots)
         if unknown == "skip":
             return without(candidates, others)
         for item in others:
-            check_item(item)  # all of them, before any is added
+            check_item(item)  # check all before adding any
         self._check_room(len(others))
         for item in others:
             self._learner_state.add(item)
@@ -181,9 +182,10 @@ class Ranker:
     ) -> Observed:
         """Learn from a list that another ranker showed, from the top, as from one of ours.
 
-        The answer as for `feedback`; without one, `feedback` answers it by its id later. Items not known yet are
-        added. `candidates`: what the other ranker chose from, for what this one would have shown. `client` and
-        `features`: as for `rank`. `value`: what came of the one click by now, as for `feedback`.
+        The answer is given as to `feedback`; without one, call `feedback` later with the returned id. Unknown items
+        are added. `candidates`: the items that the other ranker chose from, used for the list that this one would
+        have shown. `client` and `features`: as for `rank`. `value`: outcome of the only click so far, as for
+        `feedback`.
         """
         self._check_list(items)
         answer = answers.given_if_any(
@@ -223,13 +225,12 @@ class Ranker:
         value: float | None = None,
         id: str = WITH_ANSWER,
     ) -> Outcome:
-        """Answer an impression: the item `clicked` (None: nothing was), its `position` from 1, or a bit a place.
+        """Answer an impression: the item `clicked` (None: no click), its `position` from 1, or one bit per place.
 
-        `clicks` may be shorter than the list: nothing is said of the places after them. `examined` says how many
-        places the user looked at (default: as many as `clicks` has). The same answer
-        again is a "duplicate"; another one is refused with code 409, one that is too late with 410, an id that was
-        never given out with 403, an item that was not shown with 422. `value`: what came of the one click at once, as
-        `outcome` would say under this `id`.
+        `clicks` may be shorter than the list if nothing is known of the places after them. `examined`: how many
+        places the user looked at (default: the length of `clicks`). The same answer again returns "duplicate"; a
+        different one is refused with code 409, a late one with 410, an id that was never given out with 403, an item
+        that was not shown with 422. `value`: outcome of the only click, as if reported to `outcome` under this `id`.
         """
         with self._lock:
             self._delays.pass_time(self._impressions)
@@ -250,14 +251,14 @@ class Ranker:
             return outcome
 
     def outcome(self, shown: int, item: str, value: float, *, kind: str = "purchase", id: str | None = None) -> Told:
-        """Something came of a click: `value`, at least 0, such as money or seconds, all of a ranker in one unit.
+        """Report an outcome of a click: its `value`, at least 0, such as money or seconds, always in one unit.
 
-        `kind`: any word; "return" takes off what was reported before. `id`: names this outcome of this click, so that
-        it counts once however often it is reported; another value under it is refused with code 409. Outcomes may
-        come in any order, before the answer as well: "learnt", or "waiting" for the answer, "ignored" if a guard kept
-        the visit from the learner, "counted" where clicks are the goal, so that only guards are told, or "duplicate".
-        Of an impression that is forgotten (`most_open`) they are refused with code 410, of one answered without this
-        click with 409.
+        `kind`: any word; "return" subtracts the value from what was reported before. `id`: identifies this outcome of
+        this click, so that repeated reports count once; a different value under the same id is refused with code 409.
+        Outcomes may come in any order, even before the answer. Returns "learnt"; "waiting" for the answer; "ignored"
+        if a guard excluded the visit; "counted" if clicks are the goal, so that only guards are told; or "duplicate".
+        Refused with code 410 if the impression is no longer remembered (`most_open`), with 409 if it was answered
+        without this click.
         """
         with self._lock:
             self._delays.pass_time(self._impressions)
@@ -267,14 +268,14 @@ class Ranker:
             return self._impressions.outcome(shown, slot, number, amount)
 
     def add(self, item: str, features: Values | None = None) -> None:
-        """Add an item while running, of which this is known: it is shown now and then until it is known better."""
+        """Add an item with these features while running; it is shown now and then until more is known about it."""
         with self._lock:
             self._check_room(1)
             self._learner_state.add(item, features)
             self._ruled.describe(item, features)
 
     def _check_room(self, more: int) -> None:
-        """Refuse so many more items if memory would have to grow beyond what a board may take."""
+        """Refuse to add so many items if memory would grow beyond the limit of a board."""
         state = self._learner_state
         items = len(state.names) + more
         if items > max(state.capacity, SMALL):
@@ -282,13 +283,13 @@ class Ranker:
             memory_of(state).check(items, most_open, MOST_BYTES, room)
 
     def describe(self, item: str, features: Values) -> None:
-        """What is known of an item from now on, all of it; the latest lists are learnt anew with it."""
+        """Replace all features of an item; recent lists that show it are relearnt."""
         with self._lock:
             self._learner_state.describe(item, features)
             self._ruled.describe(item, features)
 
     def retire(self, item: str) -> None:
-        """Show an item no longer; what was learnt of it is kept."""
+        """Stop showing an item; what was learnt about it is kept."""
         with self._lock:
             self._learner_state.switch(item, False)
 
@@ -298,18 +299,19 @@ class Ranker:
             self._learner_state.switch(item, True)
 
     def standings(self) -> list[Standing]:
-        """Every item with its plain click rate and the learner's estimate."""
+        """Counts and estimates of every item."""
         with self._lock:
             return self._learner_state.standings(self._learner_state.view())
 
     def view(self) -> View | None:
-        """What the learner makes of the feedback: regimes, changes, how much it distrusts; None if it has no view."""
+        """The learner's view of the feedback: regimes, changes, how much it distrusts; None if it has no view."""
         with self._lock:
             return self._learner_state.view()
 
     def worth(self) -> tuple[float, list[tuple[str, float]]]:
-        """What features are worth: the share of the variance of clicks' logits that they explain, and each one's
-        effect in standard deviations of it, the strongest first.
+        """Effects of features: the share of the variance of clicks' logits that they explain, and the effect of each.
+
+        Effects are in standard deviations of the logit, strongest first.
         """
         view = self.view()
         if view is None or not view.effects:
@@ -317,9 +319,9 @@ class Ranker:
         return view.explained, self._learner_state.features.strongest(view.effects)
 
     def guard_view(self) -> GuardView | None:
-        """What the guard makes of the visits, how many it refused among it; None if it has no view.
+        """The guard's view of the visits, such as how many it refused; None if it has no view.
 
-        Of several guards: what they refused and took back together, and whom any of them does not hear.
+        With several guards: what they refused and retracted in total, and the clients that any of them refuses.
         """
         views = list(self.guard_views().values())
         if len(views) < 2:
@@ -328,15 +330,15 @@ class Ranker:
         return GuardView(sum(view.refused for view in views), sum(view.retracted for view in views), suspects)
 
     def guard_views(self) -> dict[str, GuardView]:
-        """The same of each guard by its name; without those that have no view."""
+        """The view of each guard by its name; without guards that have no view."""
         with self._lock:
             return self._learner_state.gate.client_views()
 
     def learn(self, log: Iterable[tuple[Sequence[str], Any] | tuple[Sequence[str], Any, float]]) -> int:
-        """Start from past clicks: pairs of the items shown, in order, and the answer; how many there were.
+        """Learn from a log of past clicks: pairs of the items shown, in order, and the answer; returns their number.
 
-        An answer is the item clicked, None for no click, or a bit a place. Items not known yet are added. What came
-        of the one click may come third, as for `outcome`.
+        An answer is the item clicked, None for no click, or one bit per place. Unknown items are added. The outcome
+        of the only click may come third, as for `outcome`.
         """
         count = 0
         with self._lock:
@@ -365,7 +367,7 @@ class Ranker:
         self._impressions.past(items, *checked, value=amount)
 
     def _check_list(self, items: Sequence[str]) -> None:
-        """Refuse what no list can be, before any of its items is added."""
+        """Refuse an invalid list before any of its items is added."""
         refuse_text(items)
         if not 1 <= len(items) <= self._learner_state.length or len(set(items)) < len(items):
             raise ValueError(f"a list has 1 to {self._learner_state.length} different items, not {items!r}")
@@ -373,12 +375,12 @@ class Ranker:
             check_item(item)
 
     def compile(self) -> None:
-        """Compile now what a thread else compiles from the tenth list on, since it is needed some dozens later."""
+        """Compile now what a thread would compile from the tenth list on, to be ready some dozens of lists later."""
         with self._lock:
             self._learner_state.compile()
 
     def save(self, path: str | pathlib.Path) -> None:
-        """Write everything that decides what comes next into one file, whole or not at all."""
+        """Write the complete state into one file, atomically."""
         with self._lock:
             extra = {
                 "chance": self._rng.bit_generator.state,
@@ -398,7 +400,7 @@ class Ranker:
         guard: type | Sequence[type] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> "Ranker":
-        """A ranker as it was saved: it goes on bit for bit. `learner`, `guard`: the class, if it is not ours."""
+        """Load a saved ranker, which continues bit for bit. `learner`, `guard`: classes defined elsewhere."""
         content = pathlib.Path(path).read_bytes()
         ranker = cls.__new__(cls)
         guards: Sequence[type] = () if guard is None else [guard] if isinstance(guard, type) else guard
@@ -422,9 +424,9 @@ def replay(
     length: int,
     **options: Any,
 ) -> dict[str, Ranker]:
-    """Run one log of past clicks through several learners: a ranker each, by the learner's name.
+    """Replay one log of past clicks through several learners: one ranker each, by the learner's name.
 
-    `log` as for `Ranker.learn`; `options` go to every `Ranker`.
+    `log` as for `Ranker.learn`; `options` are passed to every `Ranker`.
     """
     rows = list(log)
     if not rows:

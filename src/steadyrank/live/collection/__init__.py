@@ -1,1 +1,1 @@
-"""Many queries over one engine: each list is the engine's order, changed as far as clicks say so."""
+"""Many queries to one search engine: each list is the engine's order, changed where clicks justify it."""

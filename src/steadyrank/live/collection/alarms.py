@@ -1,4 +1,4 @@
-"""What people are told of surges (`surges`): one alarm for those soon after one another."""
+"""Alarms for people: surges (`surges`) that come soon after one another form one alarm."""
 
 from typing import NamedTuple
 
@@ -7,19 +7,19 @@ from .surges import MOST
 
 
 class Surge(NamedTuple):
-    """An item of a query that was suddenly clicked far more: `clicks` in its latest `looks`."""
+    """An item of a query with a sudden rise of clicks: `clicks` in its latest `looks`."""
 
-    id: str  # of the query
-    query: str | None  # its text, where queries are kept
+    id: str  # id of the query
+    query: str | None  # its text, if queries are kept
     item: str
-    noticed: int  # the round whose answer gave it away
-    before: float  # what the item attracted until then, as estimated
+    noticed: int  # round of the answer that revealed it
+    before: float  # estimated attraction until then
     looks: float
     clicks: float
 
 
 class Alarm(NamedTuple):
-    """Surges soon after one another, in one query or in many. Rounds are those of the visits that gave them away."""
+    """Surges soon after one another, in one query or in many. Rounds are those of the visits that revealed them."""
 
     number: int  # from 1
     first: int  # round
@@ -33,7 +33,7 @@ class Alarm(NamedTuple):
 
 
 def alarms_of(state: CollectionState, most: int = MOST) -> list[Alarm]:
-    """The alarms that the latest `most` surges belong to, oldest first."""
+    """The alarms of the latest `most` surges, oldest first."""
     remembered, alarms = state.learner.surges, dict[int, list[Surge]]()
     rows = remembered.rows()
     for row in rows[max(rows.size - most, 0) :].tolist():

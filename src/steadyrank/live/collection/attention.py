@@ -1,17 +1,17 @@
 """How far down a list people look, learnt from clicks over all queries. Ours, no paper's.
 
-A place of a list is looked at with a chance, the first one by everybody, and what is looked at is clicked with the
-item's attraction. Items taken to attract as much, by what was known before a list was shown, stand at several places:
-their clicks tell places apart. So looks and clicks are counted by place and by the estimate of that moment, in bins,
-and
+A place of a list is looked at with some chance, the first one always; what is looked at is clicked with the
+item's attraction. Items with equal estimates before a list was shown stand at several places:
+their clicks separate the places. So looks and clicks are counted by place and by the estimate of that moment, in
+bins, and
 
     clicks[b, p] ~ Poisson(looks[b, p] attention[p] attraction[b])
 
-is fitted by the likelihood, with an attraction of its own for each bin: estimates need not be right, only alike. What
-clicks chose cancels out, since estimates know all that it was chosen by.
+is fitted by maximum likelihood, with an attraction of its own for each bin: estimates need not be right, only
+comparable. Selection by clicks cancels out, since estimates contain all that the selection used.
 
-A place counts as looked at as much as clicks permit: by the upper end of its interval, and never more than the place
-above it. People who look until they click see every place that an answer speaks of, and there nothing is found.
+Attention is set as high as clicks permit: to the upper end of its interval, and never above that of the place
+above it. For users who look until they click, every reported place was looked at, and the fit finds 1 throughout.
 """
 
 import math
@@ -20,12 +20,12 @@ import numpy as np
 
 from ...core.compiling.jit import kernel, no_refcount
 
-BINS, LOWEST, WIDTH = 28, 1e-3, 0.25  # of estimates; the lower end of the first; and how wide each is, in logs
-SURE = 2.0  # standard deviations
-FEWEST = 30.0  # clicks at a place, from which on it is said to be looked at less
-ROUNDS = 40  # of the fit
-FADED = 0.9  # of what was counted, at each fit
-LOOKS, CLICKS = range(2)  # of what is counted
+BINS, LOWEST, WIDTH = 28, 1e-3, 0.25  # of estimates: number, lower end of the first, width in logs
+SURE = 2.0  # standard deviations of the interval's upper end
+FEWEST = 30.0  # least clicks at a place before its attention may fall below 1
+ROUNDS = 40  # iterations of the fit
+FADED = 0.9  # factor on earlier counts at each fit
+LOOKS, CLICKS = range(2)  # indices of counts
 
 
 @no_refcount
@@ -36,7 +36,7 @@ def bin_of(estimate):
 
 @kernel
 def fit_attention(seen, attention):
-    """Write the attention that clicks permit; `seen`, [2, BINS, places], fades. O(BINS places)."""
+    """Write the attention that clicks permit; `seen`, [2, BINS, places], is discounted. O(BINS places)."""
     looks, clicks = seen[LOOKS], seen[CLICKS]
     places = attention.size
     chance, attraction = np.ones(places), np.zeros(BINS)

@@ -1,4 +1,4 @@
-"""Many queries over one engine, inside your own process."""
+"""Re-ranking for many queries to one search engine, inside your own process."""
 
 import pathlib
 import secrets
@@ -30,22 +30,21 @@ from .judgments import Judgment, judged
 from .query_keys import QueryKeys
 from .ruled_candidates import ruled_list
 
-_TEXT_CLIENTS = 1 << 53  # numbers of clients that are named by text begin here
+_TEXT_CLIENTS = 1 << 53  # first number of clients that are named by text
 
 
 class Collection:
-    """Re-ranks what an engine finds for any number of queries, and learns from what is clicked. Safe for threads.
+    """Re-ranks an engine's results for any number of queries, and learns from clicks. Thread-safe.
 
-    `length`: places of a list. `explore`: visits of a query that are expected to come, for each that it had; 0:
-    nothing is tried that is not the best by now. `memory`: looks from which on an item of a query forgets older ones.
-    `attention`: the chance that each place is looked at, where answers speak of places that nobody may have looked
-    at; by default, all that an answer speaks of was. `fold`: queries that differ in case, width and white space alone
-    are one; otherwise your texts are keys as they are. `keep_queries`: remember queries as text, not as digests with
-    a key, `secret`; a secret that is not given is made, and saved with the rest. `most_pairs`: (query, item) pairs
-    remembered; the queries with the fewest visits leave first. `outcomes`: `outcome` reports what comes of clicks,
-    which tells guards who is a person and judgments what items bring; lists are made for clicks all the same.
-    `guard`, `guard_settings`, `lifetime`, `settle`, `count_unanswered`, `most_open`, `clock`: as for `Ranker`; one
-    guard judges a client over all queries.
+    `length`: places of a list. `explore`: future visits expected of a query, per visit that it had; 0 disables
+    exploration. `memory`: looks beyond which an item of a query forgets older ones. `attention`: the chance that each
+    place is looked at, if answers cover places that users may not have looked at; by default every covered place
+    counts as looked at. `fold`: treat queries that differ only in case, width and white space as one; otherwise texts
+    are keys as given. `keep_queries`: store queries as text, not as digests keyed with `secret`; a secret that is not
+    given is generated, and saved with the state. `most_pairs`: (query, item) pairs remembered; the least visited
+    queries are evicted first. `outcomes`: accept outcomes of clicks in `outcome`; they tell guards who is a person
+    and appear in judgments, while lists are still made for clicks. `guard`, `guard_settings`, `lifetime`, `settle`,
+    `count_unanswered`, `most_open`, `clock`: as for `Ranker`; guards judge a client over all queries together.
     """
 
     def __init__(
@@ -93,11 +92,11 @@ class Collection:
         length: int | None = None,
         rules: Rules | Mapping[str, Any] | None = None,
     ) -> Shown:
-        """The best of the candidates, which are in the engine's order; shorter when there are fewer than places.
+        """The best of the candidates, given in the engine's order; shorter if there are fewer than places.
 
-        `scores`: the engine's, one for each, on any scale; what they are worth is learnt. `client`: who looks, as
-        text or as a number of your own from 0 on. `rules`: what the list has to keep, as for `Ranker.rank`; what they
-        say of items that are no candidates holds as far as it can. A query that nobody has visited yet gets the
+        `scores`: the engine's, one per candidate, on any scale; their weight is learnt. `client`: who looks, as
+        text or as a number from 0. `rules`: what the list must keep, as for `Ranker.rank`; rules about
+        items that are not candidates are kept as far as possible. A query without visits gets the
         engine's order. O(candidates).
         """
         kept = Rules.of(rules)
@@ -128,10 +127,11 @@ class Collection:
         candidates: Sequence[str] | None = None,
         scores: Sequence[float] | None = None,
     ) -> Observed:
-        """Learn from a list that was shown without us, from the top, and say what we would have shown.
+        """Learn from a list that was shown by other code, from the top, and return the list that we would have shown.
 
-        The answer as for `feedback`; without one, `feedback` answers it by its id later. `candidates`: what it was
-        chosen from, in the engine's order, with their `scores`; by default the list is the top of that order itself.
+        The answer is given as to `feedback`; without one, call `feedback` later with the returned id. `candidates`:
+        what the list was chosen from, in the engine's order, with their `scores`; by default the list itself is the
+        top of that order.
         """
         key, sender = self._keys.query(query), self._sender(client)
         order = items if candidates is None else candidates
@@ -148,7 +148,7 @@ class Collection:
             return Observed(number, tuple(order[place] for place in ours.tolist()), outcome)
 
     def _sender(self, client: int | str | None) -> int:
-        """A client's number: text has one that cannot be read back."""
+        """A client's number; for text, a digest from which it cannot be recovered."""
         if client is None:
             return ANYONE
         if not isinstance(client, str):
@@ -158,7 +158,7 @@ class Collection:
         return _TEXT_CLIENTS + self._keys.client(client)
 
     def _show(self, sender: int, places: Ints, key: tuple[int, str], codes: Ints, items: Sequence[str]) -> int:
-        """A list was shown; its number."""
+        """Record a list that was shown; returns its number."""
         text = key[1] if self._keep else ""
         note = self._state.note_of(ShownItems(key[0], codes.tolist(), list(items), text))
         visit = Visit(self._impressions.rounds + 1, sender)
@@ -175,7 +175,7 @@ class Collection:
         value: float | None = None,
         id: str = WITH_ANSWER,
     ) -> Outcome:
-        """Answer a list: as `Ranker.feedback`, with the same refusals."""
+        """Answer a list: as `Ranker.feedback`, with the same errors."""
         given = answers.given(
             answers.IN_PROCESS, clicked=clicked, position=position, clicks=clicks, examined=examined
         )
@@ -197,7 +197,7 @@ class Collection:
             return outcome
 
     def outcome(self, shown: int, item: str, value: float, *, kind: str = "purchase", id: str | None = None) -> Told:
-        """Something came of a click: as `Ranker.outcome`, with the same refusals; of a collection with `outcomes`."""
+        """Report an outcome of a click: as `Ranker.outcome`, with the same errors; needs `outcomes=True`."""
         with self._lock:
             self._delays.pass_time(self._impressions)
             if self._state.outcomes is None:
@@ -213,9 +213,9 @@ class Collection:
             return self._impressions.outcome(shown, engine_place, number, amount)
 
     def forget(self, query: str) -> bool:
-        """Remove a query and all that is known of its items; whether it was known.
+        """Remove a query and everything learnt about its items; returns whether it was known.
 
-        Open lists of it can still be answered, and nothing is learnt from that. What all queries have taught
+        Open lists of it can still be answered, but nothing is learnt from them. What all queries have taught
         together, the prior by place, stays. O(pairs of the collection).
         """
         key, _ = self._keys.query(query)
@@ -224,37 +224,37 @@ class Collection:
             return self._state.forget_query(key, self._impressions.note)
 
     def prior(self) -> tuple[list[float], float]:
-        """What items attract by their place in the engine's order, and how many looks that counts for."""
+        """Prior mean attraction by place in the engine's order, and the number of looks that it counts for."""
         with self._lock:
             prior = self._state.learner.prior
             return prior.mean.tolist(), float(prior.strength[0])
 
     def guard_views(self) -> dict[str, GuardView]:
-        """What each guard makes of the visits, by its name; without those that have no view."""
+        """The view of each guard by its name; without guards that have no view."""
         with self._lock:
             return self._state.gate.client_views()
 
     def alarms(self) -> list[Alarm]:
-        """Items of queries that were suddenly clicked far more: alarms of those soon after one another.
+        """Sudden rises of clicks on items of queries; those soon after one another form one alarm.
 
-        Lists are made as before: it may be an attack, or news.
+        Alarms do not change lists: the cause may be an attack, or news.
         """
         with self._lock:
             return alarms_of(self._state)
 
     def judgments(self) -> Iterator[Judgment]:
-        """What clicks say of every pair that was looked at, by query in the order in which they came.
+        """Judgments of every (query, item) pair that was looked at, by query in order of first visit.
 
-        Without the clicks that a guard refused or took back; places count as `attention` says.
+        Without clicks that a guard refused or retracted; looks are counted according to `attention`.
         """
         with self._lock:
             state = self._state.copied()
         return judged(state)
 
     def save(self, path: str | pathlib.Path) -> None:
-        """Write everything that decides what comes next into one file, whole or not at all.
+        """Write the complete state into one file, atomically.
 
-        A secret that you gave is not in it.
+        A secret that you provided is not saved.
         """
         with self._lock:
             keys = self._keys
@@ -277,7 +277,7 @@ class Collection:
         guard: type | Sequence[type] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> "Collection":
-        """A collection as it was saved. `secret`: the one it was made with; `guard`: the class, if it is not ours."""
+        """Load a saved collection. `secret`: the one that it was made with; `guard`: classes defined elsewhere."""
         content = pathlib.Path(path).read_bytes()
         header, _ = snapshot.unpack(content, str(path))
         if "most_pairs" not in header or "fold" not in header:
@@ -301,7 +301,7 @@ class Collection:
 
 
 def places_among(items: Sequence[str], order: Sequence[str], most: int) -> Ints:
-    """Where the items of a list stand in the engine's order, from 0; refused if it cannot be a list of that."""
+    """Positions of a list's items in the engine's order, from 0; refused if the list cannot come from that order."""
     check_order(items)
     check_order(order)
     if len(items) > most:

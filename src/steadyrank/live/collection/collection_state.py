@@ -1,4 +1,4 @@
-"""The memory of a collection: a learner over the places of an engine's order, and what each query has taught it."""
+"""The memory of a collection: a learner over the places of an engine's order, and tables of queries and pairs."""
 
 import copy
 import itertools
@@ -23,26 +23,26 @@ from .re_ranker import PLACES, QUERY, ReRanker, index_candidates, re_rank
 
 FEWEST_PAIRS = 1_000
 FEWEST_SLOTS = 1 << 6
-LARGE = 1 << 16  # slots of pairs: more take longer than a request may
+LARGE = 1 << 16  # slots of pairs: rebuilding more takes longer than a request may
 MOST_PAIRS = 1 << 30
-MOST_PAIR_BYTES = 123  # of a pair in memory: 31 a slot, of which three in eight may be in use, and an item's name
+MOST_PAIR_BYTES = 123  # bytes per pair: 31 a slot, of which as few as three in eight are in use, and an item's name
 MOST_CANDIDATES = 10_000
 _LEARNER = "learner."
-_TABLES = "queries.", "pairs."  # of the ranker
-_SPARE_NAMES = 10_000  # of items that were shown and not looked at, for which there is always room
+_TABLES = "queries.", "pairs."  # of the re-ranker
+_SPARE_NAMES = 10_000  # names of items shown but not looked at for which there is always room
 
 
 class ShownItems(NamedTuple):
-    """Of which query a list is, by its id, and what stood at its places, by codes; with names that may be new."""
+    """A list's query, by its id, and the items at its places, by codes; with names that may be new."""
 
     query: int
     items: list[int]  # codes (`engine_scores.coded`)
-    names: Sequence[str] = ()  # of the items in order, empty for those that are known; none at all: all are known
-    text: str = ""  # of the query, where that is kept
+    names: Sequence[str] = ()  # of the items in order, empty for known ones; an empty sequence: all are known
+    text: str = ""  # of the query, if texts are kept
 
 
 class Brought(NamedTuple):
-    """What came of the clicks on an item of a query: of how many something did, and what all of it is worth."""
+    """Outcomes of an item of a query: the number of clicks that had some, and their total value."""
 
     clicks: int
     value: float
@@ -52,7 +52,7 @@ NOTHING_CAME = Brought(0, 0.0)
 
 
 class Tables(NamedTuple):
-    """What is known of queries, their items and their names: what is made anew where there is too little room."""
+    """The tables of queries, items and names, which are rebuilt when they run out of room."""
 
     queries: QueryTable
     pairs: PairTable
@@ -61,7 +61,7 @@ class Tables(NamedTuple):
     brought: dict[tuple[int, int], Brought]
 
     def with_room(self, pairs: int, queries: int, names: int) -> "Tables":
-        """The same, with room for so many more."""
+        """These tables with room for so many more entries."""
         return Tables(
             self.queries.with_room(queries),
             self.pairs.with_room(pairs),
@@ -72,12 +72,12 @@ class Tables(NamedTuple):
 
 
 class CollectionState(LearnerState):
-    """What answers to lists of many queries are folded into, in their order. No clock is read.
+    """The state into which answers to lists of many queries are folded, in order, without a clock.
 
-    To the learner's side, what is ranked are places of the engine's order: its plain counts are of places, guards
-    judge by places. Which items stood there, and for which query, is in a list's note, as ids.
+    Its learner ranks places of the engine's order: plain counts are of places, and guards
+    judge by places. A list's note holds the ids of its items and its query.
 
-    `most_pairs`: (query, item) pairs remembered. When there are more, the queries with the fewest visits leave, until
+    `most_pairs`: (query, item) pairs remembered. Beyond that, the least visited queries are evicted until
     a third of the room is free.
     """
 
@@ -91,13 +91,13 @@ class CollectionState(LearnerState):
         shadow: bool = False,
         outcomes: bool = False,
     ) -> None:
-        """`outcomes`: it is reported what comes of clicks."""
+        """`outcomes`: whether outcomes of clicks are reported."""
         self.most_pairs = whole("most_pairs", most_pairs, FEWEST_PAIRS, MOST_PAIRS)
         self.item_names, self.query_texts = Texts(), Texts()
         whole("length", length, 1, 1_000)
         places = [str(place + 1) for place in range(PLACES)]
         self.brought: dict[tuple[int, int], Brought] = {}  # by ids of query and item
-        self._clicked: dict[tuple[int, int], tuple[int, int]] = {}  # by round and place, the latest: query and item
+        self._clicked: dict[tuple[int, int], tuple[int, int]] = {}  # latest, by round and place: query and item
         self._reported = outcomes
         super().__init__(places, length, ReRanker, settings, seed, 0.0, guards, shadow)
 
@@ -105,10 +105,10 @@ class CollectionState(LearnerState):
         return Outcomes(self._tell) if self._reported else None
 
     def _tell(self, slot: int, shown: int, now: int, before: float, after: float) -> None:
-        """What came of a click is worth something else by now: lists are made as before."""
+        """Update the outcomes of a click's pair; lists do not depend on them."""
         pair = self._clicked.get((shown, slot))
         if pair is None or find_row(self.learner.queries.ids, pair[0]) == NOT_THERE:
-            return  # the query was forgotten
+            return  # its query was removed
         clicks, value = self.brought.get(pair, NOTHING_CAME)
         clicks += (after > 0.0) - (before > 0.0)
         self.brought[pair] = Brought(clicks, value + after - before)
@@ -117,31 +117,31 @@ class CollectionState(LearnerState):
 
     @property
     def n_queries(self) -> int:
-        """How many queries are remembered."""
+        """Number of queries remembered."""
         return int(self.learner.queries.total)
 
     @property
     def n_pairs(self) -> int:
-        """How many pairs of a query and an item that was looked at are remembered."""
+        """Number of remembered pairs of a query and an item that was looked at."""
         return int(self.learner.pairs.total)
 
     def rank_for(self, query: int, codes: Ints, size: int) -> Ints:
-        """Places in the engine's order, from 0, of the best `size` of the items, whose codes are in that order.
+        """Places, from 0, in the engine's order of the best `size` items, whose codes are in that order.
 
-        It changes nothing: what is shown is remembered by `note_of`.
+        Changes nothing: `note_of` records what is shown.
         """
         places: Ints = np.zeros(size, np.int64)
         re_rank(self.learner, query, codes, places)
         return places
 
     def indexed(self, query: int, codes: Ints) -> tuple[Floats, Floats]:
-        """What items, whose codes are in the engine's order, are ranked by, and what each attracts by now."""
+        """Ranking index and estimated attraction of items, whose codes are in the engine's order."""
         index, means = np.empty(codes.size), np.empty(codes.size)
         index_candidates(self.learner, query, codes, index, means)
         return index, means
 
     def note_of(self, shown: ShownItems) -> Floats:
-        """The note of a list that was shown; its query is remembered from now on, and the names that it brings."""
+        """The note of a list that was shown; remembers its query and new names."""
         if not self.knows_query(shown.query):
             self._make_room(queries=1)
             find_or_add_row(self.learner.queries.ids, shown.query)
@@ -163,11 +163,11 @@ class CollectionState(LearnerState):
                 self.item_names.add(int(items[k]), shown.names[k])
 
     def codes_of(self, note: Floats, size: int) -> list[int]:
-        """The codes of the items that a note tells of."""
+        """The codes of the items in a note."""
         return [int(code) for code in note[:size].tolist()]
 
     def name_of(self, item: int) -> str:
-        """An item's name, or its id as text if it is not known."""
+        """An item's name, or its id as text if it is unknown."""
         return self.item_names.text(item) or f"{item:014x}"
 
     def text_of(self, query: int) -> str:
@@ -189,7 +189,7 @@ class CollectionState(LearnerState):
         cohorts: Sequence[tuple[str, int]] = (),
         vouched: bool = False,
     ) -> bool:
-        """Learn from one list's feedback, as `LearnerState.learn` does; items far down are all at the last place."""
+        """Learn from one list's feedback, as `LearnerState.learn`; items far down share the last place."""
         self._make_room(pairs=examined)
         places = places_known(ranking)
         if self.outcomes is not None:
@@ -197,7 +197,7 @@ class CollectionState(LearnerState):
         return super().learn(visit, places, note, clicks, examined, kind, cohorts, vouched)
 
     def _note_clicks(self, t: int, places: Ints, codes: Floats, note: Floats) -> None:
-        """Which pairs these clicks are on, as long as something can come of them."""
+        """Remember the pairs of these clicks as long as outcomes may come."""
         assert self.outcomes is not None
         for place, code in zip(places.tolist(), codes.tolist(), strict=True):
             self._clicked[t, place] = int(note[QUERY]), int(code) >> SCORE_BITS
@@ -206,11 +206,11 @@ class CollectionState(LearnerState):
 
     @property
     def is_large(self) -> bool:
-        """Whether it takes long to make tables anew."""
+        """Whether rebuilding the tables takes long."""
         return bool(self.learner.pairs.item.size >= LARGE)
 
     def lacks_room(self, pairs: int = 0, queries: int = 0, names: int = 0) -> bool:
-        """Whether tables have to be made anew before so many more may come."""
+        """Whether tables must be rebuilt before so many entries can be added."""
         learner = self.learner
         return (
             learner.pairs.room < pairs
@@ -222,22 +222,22 @@ class CollectionState(LearnerState):
         )
 
     def _is_full(self, pairs: int, queries: int) -> bool:
-        """Whether so many more are too many."""
+        """Whether so many more entries exceed the limit."""
         return self.n_pairs + pairs > self.most_pairs or self.n_queries + queries > self.most_pairs
 
     def _has_idle_names(self, names: int) -> bool:
-        """Whether with so many more too many names are of items that nobody has looked at."""
+        """Whether so many more names would make too many that belong to items without looks."""
         return len(self.item_names) + names > 2 * self.n_pairs + _SPARE_NAMES
 
     def _make_room(self, pairs: int = 0, queries: int = 0, names: int = 0) -> None:
-        """Have room for so many more."""
+        """Make room for so many more entries."""
         if self.lacks_room(pairs, queries, names):
             self.take_tables(self.roomier(pairs, queries, names))
 
     def roomier(self, pairs: int = 0, queries: int = 0, names: int = 0) -> Tables:
-        """Tables with room for so many more; where these are too many, without the queries with the fewest visits.
+        """Tables with room for so many more entries; beyond the limit, without the least visited queries.
 
-        It changes nothing, so that lists can be made meanwhile. O(all pairs).
+        Changes nothing, so that lists can be made meanwhile. O(all pairs).
         """
         learner = self.learner
         made = Tables(learner.queries, learner.pairs, self.item_names, self.query_texts, self.brought)
@@ -248,13 +248,13 @@ class CollectionState(LearnerState):
         return made.with_room(pairs, queries, names)
 
     def tables_without(self, query: int) -> Tables:
-        """Tables that do not know a query, which is remembered. It changes nothing. O(all pairs)."""
+        """Tables without a known query. Changes nothing. O(all pairs)."""
         stays: Bools = np.ones(self.n_queries, np.bool_)
         stays[find_row(self.learner.queries.ids, query)] = False
         return self._tables_of(stays)
 
     def _tables_of(self, stays: Bools) -> Tables:
-        """Tables of these queries alone, [rows], and of the names that they need."""
+        """Tables of these queries only, [rows], and the names that they need."""
         pairs: PairTable = self.learner.pairs
         queries, pairs = without(self.learner.queries, pairs, stays, pairs.item.size)
         texts = self.query_texts.keeping(queries.ids.rows(self.query_texts.ids()) != NOT_THERE)
@@ -263,22 +263,22 @@ class CollectionState(LearnerState):
         return Tables(queries, pairs, self._names_of(pairs), texts, brought)
 
     def _names_of(self, pairs: PairTable) -> Texts:
-        """The names of the items of these pairs alone."""
+        """The names of the items of these pairs."""
         kept: Bools = np.zeros(len(self.item_names) + 1, np.bool_)
-        kept[self.item_names.rows(pairs.item)] = True  # NOT_THERE is the last one
+        kept[self.item_names.rows(pairs.item)] = True  # NOT_THERE indexes the last one
         return self.item_names.keeping(kept[:-1])
 
     def take_tables(self, tables: Tables) -> None:
-        """Go on with these: they were made of its own, and nothing was learnt since."""
+        """Replace the tables by these, which were made from the current ones; nothing may have been learnt since."""
         self.learner = self.learner._replace(queries=tables.queries, pairs=tables.pairs)
         self.item_names, self.query_texts, self.brought = tables.item_names, tables.query_texts, tables.brought
         self.learner.surges.leave_out(tables.queries.ids)
 
     def forget_query(self, query: int, notes: Floats, tables: Tables | None = None) -> bool:
-        """Remove all that is known of a query; whether it was known. `notes`: of lists that may still be answered.
+        """Remove everything about a query; returns whether it was known. `notes`: of lists that may be answered.
 
         Its lists teach nothing any more, and what guards remember of them names no query. O(all pairs), unless
-        `tables` without it are made already.
+        `tables` without it are given.
         """
         self._rename_in_notes(query, EMPTY, notes)
         for at in [at for at, pair in self._clicked.items() if pair[0] == query]:
@@ -289,7 +289,7 @@ class CollectionState(LearnerState):
         return was_known
 
     def rename_query(self, query: int, now: int, notes: Floats) -> bool:
-        """Know a query by another id, and no text of it; whether anything said something of it. O(queries)."""
+        """Give a query another id and drop its text; returns whether anything referred to it. O(queries)."""
         had_id = self._rename_in_notes(query, now, notes)
         self.learner.surges.rename(query, now)
         self.brought = {_other(pair, query, now): came for pair, came in self.brought.items()}
@@ -304,7 +304,7 @@ class CollectionState(LearnerState):
         return had_id or row != NOT_THERE
 
     def _rename_in_notes(self, query: int, now: int, notes: Floats) -> bool:
-        """In notes of lists that may still be answered, and in what guards remember of others; whether any had it."""
+        """Rename it in notes of open lists and in those that guards remember; returns whether any had it."""
         own = [array for name, array in self.gate.arrays().items() if name.endswith(".note")]
         any_had = False
         for each in (notes, *own):
@@ -314,7 +314,7 @@ class CollectionState(LearnerState):
         return any_had
 
     def copied(self) -> "CollectionState":
-        """What is known of all queries, for who reads it while more is learnt. O(memory)."""
+        """A copy of the tables for a reader while learning continues. O(memory)."""
         queries = self.learner.queries
         queries = QueryTable(queries.ids.copied(), *(column.copy() for column in queries[1:]))
         return self._knowing(
@@ -322,7 +322,7 @@ class CollectionState(LearnerState):
         )
 
     def copied_of(self, rows: Ints, named: bool = False) -> "CollectionState":
-        """What is known of the queries of these rows, which become rows 0, 1, ... A pass over all pairs.
+        """A copy of the tables for the queries of these rows, renumbered 0, 1, ... One pass over all pairs.
 
         `named`: with the names of their items.
         """
@@ -347,11 +347,11 @@ class CollectionState(LearnerState):
         return other
 
     def counts(self) -> dict[str, int]:
-        """How much is remembered."""
+        """Numbers of entries."""
         return {"queries": self.n_queries, "pairs": self.n_pairs, "items": len(self.item_names)}
 
     def arrays(self) -> dict[str, Any]:
-        """Every array that decides the next list, by name; of tables what is in use. O(pairs)."""
+        """All arrays that determine the next list, by name; only the used part of tables. O(pairs)."""
         ranker: ReRanker = self.learner
         queries, n = ranker.queries, self.n_queries
         own: dict[str, Any] = {"active": self.active, "added": self.added, "looks": self.looks, "clicks": self.clicks}
@@ -371,7 +371,7 @@ class CollectionState(LearnerState):
     def restore(
         self, names: Sequence[str], sized: int, kinds: Sequence[Sequence[str]], arrays: Mapping[str, Any]
     ) -> None:
-        """Take over the memory of another one with the same settings; names and sizes are those of places."""
+        """Take over the memory of a state with the same settings; names and sizes are those of places."""
         for name in ("active", "added", "looks", "clicks"):
             getattr(self, name)[...] = arrays[name]
         self.newcomers.begun = bool(self.looks.any())
@@ -397,18 +397,18 @@ class CollectionState(LearnerState):
 
 
 def places_known(ranking: Ints) -> Ints:
-    """Places of the engine's order as they are told apart: all from the last one on are one."""
+    """Places of the engine's order as the learner distinguishes them: all from the last one on are one."""
     places: Ints = np.minimum(ranking, PLACES - 1)
     return places
 
 
 def _other(pair: tuple[int, int], query: int, now: int) -> tuple[int, int]:
-    """A pair with another id for a query."""
+    """The pair with `now` in place of the id `query`."""
     return (now if pair[0] == query else pair[0]), pair[1]
 
 
 def check_order(candidates: Any) -> None:
-    """Refuse what is no order of an engine."""
+    """Refuse what cannot be an engine's order."""
     if isinstance(candidates, str) or not isinstance(candidates, Sequence):
         raise Refused(422, f"candidates must be a list of names in the engine's order, not {candidates!r:.80}")
     if not 1 <= len(candidates) <= MOST_CANDIDATES:

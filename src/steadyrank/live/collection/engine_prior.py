@@ -1,11 +1,11 @@
-"""What an item attracts before anybody has looked at it: by its place in the engine's order, learnt over all queries.
+"""Prior attraction of an item by its place in the engine's order, learnt over all queries.
 
 The attraction of an item at place p of the engine's order is taken to be Beta(c m_p, c (1 - m_p)), so that n looks at
-it with w clicks have the chance B(c m_p + w, c (1 - m_p) + n - w) / B(c m_p, c (1 - m_p)). Mean m_p of each place and
-strength c are where the product of these over all (query, item) pairs is largest (empirical Bayes). Which items were
-looked at again was decided by earlier clicks, which are part of the product: so the choice cancels out of it, and
-a prior that is learnt from lists that it has chosen itself is right all the same. The mean click rate of a place is
-not: items are looked at for longer where they were clicked.
+it with w clicks have probability B(c m_p + w, c (1 - m_p) + n - w) / B(c m_p, c (1 - m_p)). Mean m_p of each place
+and strength c maximise the product of these over all (query, item) pairs (empirical Bayes). Which items were looked
+at again depended on earlier clicks, which are part of the product: so the selection cancels out, and a prior learnt
+from lists that it has chosen itself is still right. The mean click rate of a place is not: items are looked at for
+longer if they were clicked.
 """
 
 import math
@@ -17,41 +17,41 @@ from ...core.arrays import Floats, Ints
 from ...core.compiling.jit import kernel, no_refcount
 from .engine_scores import NO_SCORE, STEPS, USUAL
 
-FIRST_LOOKS = 32  # of a pair, those that the prior is learnt from
+FIRST_LOOKS = 32  # looks of a pair that the prior is learnt from
 START_MEAN, START_STRENGTH = 0.05, 15.0  # before the first fit
 ANCHOR = 0.5  # looks that START_MEAN counts for at the first place
-STIFF = 2.0  # evidence that START_STRENGTH counts for, in units of a squared step of log c
-STEP = 0.36  # variance of the change of a logit from one place to another, for each unit of the log of the place
-FIRST_FIT, GROWTH = 100, 1.25  # visits before the first fit, and how many times as many before the next
-ROUNDS = 8  # of a fit
-LARGEST_STEP = 0.5  # of a logit and of log c in a round
-LEAST, MOST = 1e-4, 0.95  # of a mean
+STIFF = 2.0  # weight of START_STRENGTH, as the precision of log c
+STEP = 0.36  # variance of a logit's change from place to place, per unit of the log of the place
+FIRST_FIT, GROWTH = 100, 1.25  # visits before the first fit, and their growth factor before each further one
+ROUNDS = 8  # iterations of a fit
+LARGEST_STEP = 0.5  # of a logit and of log c in an iteration
+LEAST, MOST = 1e-4, 0.95  # bounds of a mean
 CLICKS, MISSES, LOOKS = range(3)  # rows of EnginePrior.reached
-EXCESS, SPREAD = range(2)  # places of EnginePrior.score
-SURE = 5.0  # evidence that scores mean nothing, in units of SPREAD: a slope of 0.45 is usual before any is seen
-VISITS, NEXT_FIT = range(2)  # places of EnginePrior.tally
+EXCESS, SPREAD = range(2)  # indices in EnginePrior.score
+SURE = 5.0  # prior weight of a slope of 0, in units of SPREAD: a standard deviation of 0.45
+VISITS, NEXT_FIT = range(2)  # indices in EnginePrior.tally
 
 
 class EnginePrior(NamedTuple):
     """Means by place, never rising from one place to the next, and one strength. P places.
 
-    The likelihood needs no more of the pairs than how many of them went beyond j clicks, j misses, j looks.
+    The likelihood needs only how many pairs exceeded j clicks, j misses, j looks.
     """
 
     reached: Ints  # [3, P, FIRST_LOOKS] pairs first seen at a place with more than j clicks, misses, looks
     mean: Floats  # [P]
     strength: Floats  # [1] looks that the mean counts for
-    usual: Floats  # [2, P] first looks at items with a score, and the sum of these, in standard deviations
-    score: Floats  # [2] of first looks, clicks beyond the place's mean times the score, and what a logit weighs there
-    tally: Ints  # [2] visits, and the number of visits from which on the next fit is due
+    usual: Floats  # [2, P] first looks at items with a score, and the sum of these scores, in standard deviations
+    score: Floats  # [2] sums over first looks: score times excess of clicks, score^2 times variance of a click
+    tally: Ints  # [2] visits, and the number of visits at which the next fit is due
 
     def copied(self) -> "EnginePrior":
-        """The same, for who reads it while more is learnt."""
+        """A copy for a reader while learning continues."""
         return EnginePrior._make(array.copy() for array in self)
 
     @classmethod
     def create(cls, places: int) -> "EnginePrior":
-        """Nothing known: all places alike."""
+        """The initial prior: all places alike."""
         return cls(
             np.zeros((3, places, FIRST_LOOKS), np.int64),
             np.full(places, START_MEAN),
@@ -64,7 +64,7 @@ class EnginePrior(NamedTuple):
 
 @no_refcount
 def count_look(prior, place, looks, clicks, clicked, sign):
-    """One look more (sign 1), or one less (-1), at a pair that has had so many looks and clicks without it."""
+    """Add (sign 1) or subtract (-1) a look at a pair with so many looks and clicks without it."""
     prior.reached[LOOKS, place, looks] += sign
     if clicked:
         prior.reached[CLICKS, place, clicks] += sign
@@ -74,13 +74,13 @@ def count_look(prior, place, looks, clicks, clicked, sign):
 
 @no_refcount
 def score_at(prior, place, step):
-    """By how many standard deviations a score is better than is usual at its place."""
+    """Standard deviations by which a score is better than usual at its place."""
     return (step - USUAL) / STEPS - prior.usual[1, place] / (prior.usual[0, place] + 1.0)
 
 
 @no_refcount
 def count_score(prior, place, step, clicked, sign):
-    """A first look more, or one less, at an item with this step of its score (`engine_scores`)."""
+    """Add or subtract a first look at an item with this step of its score (`engine_scores`)."""
     if step != NO_SCORE:
         mean, score = prior.mean[place], score_at(prior, place, step)
         prior.score[EXCESS] += sign * ((1.0 if clicked else 0.0) - mean) * score
@@ -91,15 +91,15 @@ def count_score(prior, place, step, clicked, sign):
 
 @no_refcount
 def slope_of_score(score):
-    """By how much a standard deviation of the engine's score moves the logit of what an item attracts: never down."""
+    """Change of an item's logit per standard deviation of the engine's score: never negative."""
     return max(score[EXCESS], 0.0) / (score[SPREAD] + SURE)
 
 
 @no_refcount
 def mean_of(prior, place, step):
-    """What an item attracts by its place and score: a logit more or less for each standard deviation of the score.
+    """Prior attraction of an item by its place and score, which shifts the logit.
 
-    The slope is one step of Newton's from 0, of the likelihood of first looks alone: no click has chosen these.
+    The slope is one Newton step from 0 on the likelihood of first looks alone: these were not selected by clicks.
     """
     mean = prior.mean[place]
     if step == NO_SCORE or prior.score[EXCESS] <= 0.0:
@@ -110,7 +110,7 @@ def mean_of(prior, place, step):
 
 @kernel
 def means_of(prior, places, steps):
-    """`mean_of` for items of these places, from 0, and steps of scores."""
+    """`mean_of` for items at these places, from 0, with these steps of scores."""
     means = np.empty(places.size)
     for k in range(places.size):
         means[k] = mean_of(prior, places[k], steps[k])
@@ -119,7 +119,7 @@ def means_of(prior, places, steps):
 
 @no_refcount
 def slope_of_mean(prior, place, mean, strength):
-    """First derivative of the log likelihood by the mean of a place, and minus the second one."""
+    """First derivative of the log likelihood by the mean of a place, and the negated second one."""
     first = second = 0.0
     for j in range(FIRST_LOOKS):
         if prior.reached[LOOKS, place, j] == 0:
@@ -152,7 +152,7 @@ def slope_of_strength(prior):
 
 @no_refcount
 def fit_strength(prior):
-    """One step of Newton's in log c, uphill and not too far."""
+    """One Newton step in log c, uphill and of limited size."""
     first, second = slope_of_strength(prior)
     log_c = math.log(prior.strength[0])
     first += STIFF * (math.log(START_STRENGTH) - log_c)
@@ -163,7 +163,7 @@ def fit_strength(prior):
 
 @kernel
 def fit_means(prior):
-    """One step of Newton's in the logits of all means together: neighbouring places are alike, the more the lower.
+    """One Newton step in the logits of all means; neighbouring places are alike a priori, the lower the more.
 
     Their differences are normal with variance STEP log((p + 1) / p), as of a random walk in the log of the place.
     Returns the weight of each place.
@@ -173,7 +173,7 @@ def fit_means(prior):
     for p in range(n):
         m = prior.mean[p]
         first, second = slope_of_mean(prior, p, m, prior.strength[0])
-        scale = m * (1.0 - m)  # of a logit
+        scale = m * (1.0 - m)  # derivative by the logit
         weight[p] = second * scale * scale
         step = first * scale / weight[p] if weight[p] > 0.0 else 0.0
         logit = math.log(m / (1.0 - m)) + min(max(step, -LARGEST_STEP), LARGEST_STEP)
@@ -185,7 +185,7 @@ def fit_means(prior):
         link[p] = 1.0 / (STEP * math.log((p + 1.5) / (p + 0.5)))
         diagonal[p] += link[p]
         diagonal[p - 1] += link[p]
-    for p in range(1, n):  # Thomas's elimination: the matrix has three diagonals
+    for p in range(1, n):  # Thomas algorithm for a tridiagonal matrix
         share = link[p] / diagonal[p - 1]
         diagonal[p] -= share * link[p]
         right[p] += share * right[p - 1]
@@ -199,7 +199,7 @@ def fit_means(prior):
 
 @kernel
 def never_rise(mean, weight):
-    """Replace means that rise from one place to the next by what they have in common (pool adjacent violators)."""
+    """Make means non-increasing by averaging violators (pool adjacent violators)."""
     n = mean.size
     value, mass, size = np.empty(n), np.empty(n), np.empty(n, np.int64)
     blocks = 0
@@ -223,7 +223,7 @@ def never_rise(mean, weight):
 
 @kernel
 def fit(prior):
-    """Means and strength from all that was counted. O(places)."""
+    """Fit means and strength to the counts. O(places)."""
     for _ in range(ROUNDS):
         never_rise(prior.mean, fit_means(prior))
         fit_strength(prior)
@@ -231,7 +231,7 @@ def fit(prior):
 
 @kernel
 def fit_when_due(prior):
-    """A visit more; the fit is made anew each time a quarter of the visits is new. Whether it was."""
+    """Count a visit; refit each time a quarter of the visits is new. Returns whether it did."""
     prior.tally[VISITS] += 1
     if prior.tally[VISITS] < prior.tally[NEXT_FIT]:
         return False

@@ -1,4 +1,4 @@
-"""The engine's scores: how much better or worse a candidate is scored than one at its place usually is."""
+"""The engine's scores, relative to the usual score at a candidate's place."""
 
 import functools
 from collections.abc import Sequence
@@ -11,16 +11,15 @@ from ...core.arrays import Floats, Ints
 from ...core.refusals import Refused
 
 SCORE_BITS = 8
-NO_SCORE, USUAL, STEPS = 0, 128, 32.0  # a step: none is known; that of the place; steps of a standard deviation
-_FARTHEST = 127  # steps from USUAL
+NO_SCORE, USUAL, STEPS = 0, 128, 32.0  # codes: no score, the usual score of a place; steps per standard deviation
+_FARTHEST = 127  # largest distance from USUAL, in steps
 
 
 def steps_of(scores: Sequence[float] | None, size: int) -> Ints:
-    """For each of `size` candidates in the engine's order a step from 1 to 255, NO_SCORE if no scores are given.
+    """For each of `size` candidates in the engine's order, a step from 1 to 255; NO_SCORE if no scores are given.
 
-    Scores are taken in standard deviations from their mean, less what a normal one of that rank among so many has
-    (Blom 1958, "Statistical estimates and transformed beta-variables"): so any scale of scores will do, and what
-    places tell already is left out. O(size).
+    Scores are standardised, minus the expected normal score of that rank (Blom 1958, "Statistical estimates and
+    transformed beta-variables"): so any scale of scores will do, and what places tell already is removed. O(size).
     """
     if scores is None:
         return np.zeros(size, np.int64)
@@ -35,14 +34,14 @@ def steps_of(scores: Sequence[float] | None, size: int) -> Ints:
 
 
 def coded(items: Ints, steps: Ints) -> Ints:
-    """The ids of items with the steps of their scores, each pair as one whole number below 2^53."""
+    """Codes: the id of each item and the step of its score in one integer below 2^53."""
     codes: Ints = items << SCORE_BITS | steps
     return codes
 
 
 @functools.lru_cache(200)
 def _normal_scores(size: int) -> Floats:
-    """About the expected values of so many independent normal numbers, the largest first."""
+    """Approximate expected values of `size` independent standard normal numbers, largest first."""
     quantile = NormalDist().inv_cdf
     return np.array([quantile((size - rank - 0.375) / (size + 0.25)) for rank in range(size)])
 

@@ -1,9 +1,9 @@
-"""Ids that stand for queries and items, in the order in which they came, and texts for some of them.
+"""Tables of integer ids for queries and items, in order of arrival, and of texts for some of them.
 
-An id is a whole number from 1 to 2^53 - 1, so that the note of a list, of floats, can hold it; that of an item is
-below 2^45, so that there is room for the engine's score beside it. Tables are searched by linear probing, where
-larger keys come first (Amble and Knuth 1974, "Ordered hash tables"): what a table holds decides where everything
-stands, in whatever order it came.
+An id is an integer from 1 to 2^53 - 1, so that the note of a list, of floats, can hold it; that of an item is
+below 2^45, so that there is room for the engine's score beside it. Tables use linear probing with
+larger keys first (Amble and Knuth 1974, "Ordered hash tables"): the layout depends on the
+content alone, not on the order of arrival.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,22 +15,22 @@ from ...core.arrays import Bools, Counts, Ints
 from ...core.compiling.jit import kernel, no_refcount
 
 ID_BITS, ITEM_BITS = 53, 45
-EMPTY = 0  # in place of an id
+EMPTY = 0  # marks a free slot
 NOT_THERE = -1
 LOW = (1 << 30) - 1
 
 
 class IdTable(NamedTuple):
-    """Ids by row, from 0 in the order in which they came. S slots, a power of two; at most three in four in use."""
+    """Ids by row, from 0 in order of arrival. S slots, a power of two; at most three in four in use."""
 
-    key: Ints  # [S] an id, or EMPTY
+    key: Ints  # [S] id in this slot, or EMPTY
     row: Counts  # [S] its row
     id: Ints  # [R] by row
     used: Ints  # [1] rows in use
 
     @classmethod
     def create(cls, slots: int) -> "IdTable":
-        """No id, and room for three quarters of `slots`. Memory is taken as ids come."""
+        """Empty, with room for three quarters of `slots`. Memory is committed as ids arrive."""
         return cls(
             np.zeros(slots, np.int64),
             np.zeros(slots, np.int32),
@@ -40,13 +40,13 @@ class IdTable(NamedTuple):
 
     @classmethod
     def of(cls, ids: Ints, slots: int) -> "IdTable":
-        """These ids, one a row, and room for more. O(ids)."""
+        """A table of these ids, one per row, with room for more. O(ids)."""
         table = cls.create(slots)
         add_all(table, ids)
         return table
 
     def copied(self) -> "IdTable":
-        """The same, for who reads it while more ids come."""
+        """A copy for a reader while more ids arrive."""
         return IdTable._make(array.copy() for array in self)
 
     @property
@@ -56,18 +56,18 @@ class IdTable(NamedTuple):
 
     @property
     def room(self) -> int:
-        """Ids that may still come before the table has to grow."""
+        """Number of ids that can be added before the table must grow."""
         return self.id.size - int(self.used[0])
 
     def rows(self, ids: Ints) -> Ints:
-        """The row of each id; NOT_THERE for those that have none."""
+        """The row of each id; NOT_THERE for unknown ones."""
         rows: Ints = np.empty(ids.size, np.int64)
         find_rows(self, ids, rows)
         return rows
 
 
 def slots_for(count: int, least: int) -> int:
-    """How many slots so many entries need: a power of two, at least `least`."""
+    """Number of slots for `count` entries: a power of two, at least `least`."""
     slots = least
     while slots * 3 // 4 < count:
         slots *= 2
@@ -76,14 +76,14 @@ def slots_for(count: int, least: int) -> int:
 
 @no_refcount
 def mixed(first, second):
-    """Mixed bits of two numbers, below 2^31 and 2^53. No sum leaves 63 bits: it is the same interpreted."""
+    """Hash of two numbers below 2^31 and 2^53. No sum exceeds 63 bits, so interpreted code gives the same value."""
     product = first * 0x1E3779B1 + (second & LOW) * 0x45EBCA6B + (second >> 30) * 0x2545F491
     return product >> 32 ^ product >> 15
 
 
 @no_refcount
 def find_row(table, id):
-    """The row of an id; NOT_THERE if there is none, as of EMPTY."""
+    """The row of an id; NOT_THERE if it is unknown, or EMPTY."""
     mask = table.key.size - 1
     slot = mixed(0, id) & mask
     while table.key[slot] > id:
@@ -93,7 +93,7 @@ def find_row(table, id):
 
 @no_refcount
 def find_or_add_row(table, id):
-    """The row of an id, a new one if it is not there. There must be room."""
+    """The row of an id, added if it is new. There must be room."""
     mask = table.key.size - 1
     slot = mixed(0, id) & mask
     while table.key[slot] > id:
@@ -104,7 +104,7 @@ def find_or_add_row(table, id):
     table.id[row] = id
     table.used[0] += 1
     key, at = id, row
-    while key != EMPTY:  # what is smaller moves on
+    while key != EMPTY:  # smaller keys move on
         if table.key[slot] < key:
             key, table.key[slot] = table.key[slot], key
             at, table.row[slot] = table.row[slot], at
@@ -114,20 +114,20 @@ def find_or_add_row(table, id):
 
 @kernel
 def add_all(table, ids):
-    """Give ids their rows, in order."""
+    """Add ids in order."""
     for k in range(ids.size):
         find_or_add_row(table, ids[k])
 
 
 @kernel
 def find_rows(table, ids, rows):
-    """Write the row of each id, NOT_THERE for those that have none."""
+    """Write the row of each id, NOT_THERE for unknown ones."""
     for k in range(ids.size):
         rows[k] = find_row(table, ids[k])
 
 
 class Texts:
-    """Texts by id, each kept once, in the order in which they came: some 25 bytes each beside the text itself."""
+    """Texts by id, each stored once, in order of arrival: about 25 bytes each besides the text itself."""
 
     _FIRST = 1 << 6  # slots
 
@@ -145,11 +145,11 @@ class Texts:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it takes."""
+        """Memory in bytes."""
         return sum(array.nbytes for array in self._ids) + self._ends.nbytes + len(self._content)
 
     def add(self, id: int, text: str) -> None:
-        """Keep a text; of one that is there already the first text stays."""
+        """Store a text; an id that has one keeps it."""
         if not self._ids.room:
             self._begin(self._ids.ids.copy(), self._ends[: len(self)].copy(), bytes(self._content))
         row, before = int(find_row(self._ids, id)), len(self)
@@ -159,7 +159,7 @@ class Texts:
             self._ends[before] = len(self._content)
 
     def rows(self, ids: Ints) -> Ints:
-        """Where the text of each id stands; NOT_THERE for those without."""
+        """The row of each id's text; NOT_THERE for ids without one."""
         return self._ids.rows(ids)
 
     def text(self, id: int) -> str | None:
@@ -172,11 +172,11 @@ class Texts:
 
     @property
     def room(self) -> int:
-        """Texts that may still come before the table has to grow."""
+        """Number of texts that can be added before the table must grow."""
         return self._ids.room
 
     def keeping(self, kept: Bools, more: int = 1) -> "Texts":
-        """The texts of these rows alone, [len(self)], and room for more. O(all texts)."""
+        """The texts of these rows only, [len(self)], with room for more. O(all texts)."""
         sizes = np.diff(self._ends[: len(self)], prepend=0)
         content = np.frombuffer(bytes(self._content), np.uint8)[np.repeat(kept, sizes)]
         other = Texts()
@@ -184,17 +184,17 @@ class Texts:
         return other
 
     def with_room(self, more: int) -> "Texts":
-        """All of them, and room for so many more: itself, where there is."""
+        """These texts with room for so many more: itself, if there is room."""
         return self if self.room >= more else self.keeping(np.ones(len(self), np.bool_), more)
 
     def copied(self) -> "Texts":
-        """The same, for who reads them while more come."""
+        """A copy for a reader while more texts arrive."""
         other = Texts()
         other._ids, other._ends, other._content = self._ids.copied(), self._ends.copy(), bytearray(self._content)
         return other
 
     def of(self, ids: Iterable[int]) -> "Texts":
-        """The texts of these ids alone, as far as they are known."""
+        """The texts of these ids, as far as they are known."""
         other = Texts()
         for id in ids:
             if (text := self.text(id)) is not None:
@@ -202,15 +202,15 @@ class Texts:
         return other
 
     def ids(self) -> Ints:
-        """The ids that have a text, in the order in which they came."""
+        """The ids that have a text, in order of arrival."""
         return self._ids.ids
 
     def arrays(self, prefix: str) -> dict[str, Any]:
-        """All of it, as arrays by name, copied."""
+        """The whole table as arrays by name, copied."""
         content = np.frombuffer(bytes(self._content), np.uint8)
         own = {"id": self._ids.ids.copy(), "end": self._ends[: len(self)].copy(), "text": content}
         return {f"{prefix}.{name}": array for name, array in own.items()}
 
     def restore(self, prefix: str, arrays: Mapping[str, Any]) -> None:
-        """Be as what `arrays` came from."""
+        """Restore the table from `arrays`."""
         self._begin(arrays[f"{prefix}.id"], arrays[f"{prefix}.end"], arrays[f"{prefix}.text"].tobytes())

@@ -1,4 +1,4 @@
-"""What clicks say of each document for each query: judgments, for people and for tools that measure search."""
+"""Relevance judgments from clicks, for each document of each query, for people and for search evaluation tools."""
 
 import csv
 import math
@@ -10,31 +10,31 @@ import numpy as np
 from .collection_state import NOTHING_CAME, CollectionState
 from .engine_prior import means_of
 
-_SURE = 1.96  # standard deviations on either side of an estimate
-_AT_ONCE = 10_000  # pairs looked at together
+_SURE = 1.96  # standard deviations on either side of an estimate: 95 %
+_AT_ONCE = 10_000  # pairs processed together
 FORMATS = ("csv", "qrels")
 _COLUMNS = ("query", "docid", "rating", "rate", "low", "high", "looks", "clicks", "outcomes", "value")
 
 
 class Judgment(NamedTuple):
-    """What clicks say of an item for a query."""
+    """What clicks say about an item for a query."""
 
     query: str  # its text if queries are kept, else its id
     item: str
     looks: float
     clicks: float
     rate: float  # posterior mean of the attraction
-    low: float  # of an interval that has it with a chance of about 95 %
+    low: float  # ends of an interval of about 95 %
     high: float
-    outcomes: int = 0  # clicks of which something came
-    value: float = 0.0  # of all of that
+    outcomes: int = 0  # clicks with an outcome
+    value: float = 0.0  # total value of these outcomes
 
 
 def judged(state: CollectionState) -> Iterator[Judgment]:
-    """Every pair that was looked at, by query in the order in which they came, and by the engine's place.
+    """Every pair that was looked at, by query in order of arrival, and by the engine's place.
 
-    Without the clicks that a guard refused or took back; places count as far as they are looked at. `state` does not
-    change meanwhile: a copy, where more is learnt. O(pairs log pairs) before the first one.
+    Without clicks that a guard refused or retracted; places count as far as they are looked at. `state` must not
+    change meanwhile: pass a copy if learning continues. O(pairs log pairs) before the first one.
     """
     ranker = state.learner
     pairs, prior, ids = ranker.pairs, ranker.prior, ranker.queries.ids.ids
@@ -58,8 +58,10 @@ def judged(state: CollectionState) -> Iterator[Judgment]:
 
 
 def rated(judgments: Iterable[Judgment], highest: int, fewest: float) -> Iterator[tuple[Judgment, int]]:
-    """Those with so many looks or more, and a rating each: `highest` for the best document of its query, 0 for one
-    that is hardly clicked beside it."""
+    """Judgments with at least `fewest` looks, with a rating each: `highest` for the best document of its query.
+
+    0 is for one that is hardly clicked in comparison.
+    """
     some: list[Judgment] = []
     for one in judgments:
         if some and some[0].query != one.query:
@@ -78,7 +80,7 @@ def _of_query(some: list[Judgment], highest: int) -> Iterator[tuple[Judgment, in
 def write(out: TextIO, judgments: Iterable[tuple[Judgment, int]], form: str) -> None:
     """Write judgments with their ratings in one of the `FORMATS`: CSV with a header, or TREC qrels.
 
-    Those have four columns with a blank between them: topic, iteration, document, rating; blanks in names become `_`.
+    Qrels have four columns separated by blanks: topic, iteration, document, rating; blanks in names become `_`.
     """
     if form == "qrels":
         for one, rating in judgments:

@@ -1,4 +1,4 @@
-"""Looks and clicks of (query, item) pairs: one table, 31 bytes a slot; and the visits of queries."""
+"""Looks and clicks of (query, item) pairs in one hash table, 31 bytes a slot; and the visits of queries."""
 
 from typing import Any, NamedTuple
 
@@ -11,31 +11,31 @@ from .id_table import EMPTY, NOT_THERE, IdTable, mixed, slots_for
 
 
 class QueryTable(NamedTuple):
-    """Queries by row, in the order in which they came, and how often each was visited."""
+    """Queries by row, in order of arrival, and the visits of each."""
 
     ids: IdTable
-    visits: npt.NDArray[np.float32]  # [R] answered
-    clicked: npt.NDArray[np.float32]  # [R] of these, with a click
+    visits: npt.NDArray[np.float32]  # [R] answered visits
+    clicked: npt.NDArray[np.float32]  # [R] answered visits with a click
 
     @classmethod
     def create(cls, slots: int) -> "QueryTable":
-        """No query."""
+        """Empty."""
         ids = IdTable.create(slots)
         return cls(ids, np.zeros(ids.id.size, np.float32), np.zeros(ids.id.size, np.float32))
 
     @property
     def total(self) -> int:
-        """How many queries there are."""
+        """Number of queries."""
         return int(self.ids.used[0])
 
     def with_room(self, more: int) -> "QueryTable":
-        """The same, with room for so many more: itself, where there is. O(queries)."""
+        """This table with room for so many more: itself, if there is room. O(queries)."""
         if self.ids.room >= more:
             return self
         return self.keeping(np.arange(self.total), slots_for(self.total + more, self.ids.key.size))
 
     def keeping(self, kept: Ints, slots: int) -> "QueryTable":
-        """The queries of these rows, in this order, in a table of so many slots. O(queries)."""
+        """The queries of these rows, in this order, in a table with so many slots. O(queries)."""
         ids = IdTable.of(self.ids.id[kept], slots)
         other = QueryTable(ids, *(np.zeros(ids.id.size, np.float32) for _ in self[1:]))
         for old, new in zip(self[1:], other[1:], strict=True):
@@ -44,37 +44,37 @@ class QueryTable(NamedTuple):
 
 
 class PairTable(NamedTuple):
-    """S slots, a power of two, of which at most three in four are in use; ordered as `id_table` says."""
+    """S slots, a power of two, at most three in four in use; ordered as in `id_table`."""
 
-    item: Ints  # [S] its id, or EMPTY
-    query: Counts  # [S] the row of the query
+    item: Ints  # [S] id of the item, or EMPTY
+    query: Counts  # [S] row of the query
     looks: npt.NDArray[np.float32]  # [S]
     clicks: npt.NDArray[np.float32]  # [S]
-    place: Small  # [S] in the engine's order when first looked at; less than 0: it tells the prior nothing more
+    place: Small  # [S] in the engine's order when first looked at; negative: no longer used for the prior
     since: npt.NDArray[np.float32]  # [S] looks of the latest stretch (`surges`)
     hits: npt.NDArray[np.float32]  # [S] clicks in it
-    step: npt.NDArray[np.uint8]  # [S] of the engine's score when it was looked at last (`engine_scores`)
+    step: npt.NDArray[np.uint8]  # [S] of the engine's score at the latest look (`engine_scores`)
     used: Ints  # [1] slots in use
 
     @classmethod
     def create(cls, slots: int) -> "PairTable":
-        """No pair, and room for three quarters of `slots`. Memory is taken as pairs come."""
+        """Empty, with room for three quarters of `slots`. Memory is committed as pairs arrive."""
         looks, clicks, since, hits = (np.zeros(slots, np.float32) for _ in range(4))
         ids, place = (np.zeros(slots, np.int64), np.zeros(slots, np.int32)), np.zeros(slots, np.int16)
         return cls(*ids, looks, clicks, place, since, hits, np.zeros(slots, np.uint8), np.zeros(1, np.int64))
 
     @property
     def total(self) -> int:
-        """How many pairs there are."""
+        """Number of pairs."""
         return int(self.used[0])
 
     @property
     def room(self) -> int:
-        """Pairs that may still come before the table has to grow."""
+        """Number of pairs that can be added before the table must grow."""
         return self.item.size * 3 // 4 - self.total
 
     def with_room(self, more: int) -> "PairTable":
-        """The same, with room for so many more: itself, where there is. O(S)."""
+        """This table with room for so many more: itself, if there is room. O(S)."""
         if self.room >= more:
             return self
         return PairTable.of(self._asdict(), slots_for(self.total + more, self.item.size))
@@ -85,22 +85,22 @@ class PairTable(NamedTuple):
         return slots
 
     def columns(self, slots: Ints | None = None) -> dict[str, Any]:
-        """Every pair, or those of some slots: the slots in use of each column, by name. O(S)."""
+        """Each column by name, for all pairs or those of some slots. O(S)."""
         slots = self.taken() if slots is None else slots
         return {name: getattr(self, name)[slots] for name in PairTable._fields[:-1]}
 
     def of_queries(self, wanted: Bools) -> Ints:
-        """The slots of the pairs of these queries, [rows], in order. A pass over all."""
+        """The slots of the pairs of these queries, [rows], in order. One pass over all pairs."""
         slots: Ints = np.empty(self.total, np.int64)
         return slots[: slots_of(self, wanted, slots)]
 
     def copied(self) -> "PairTable":
-        """The same, for who reads it while more pairs come."""
+        """A copy for a reader while more pairs arrive."""
         return PairTable._make(column.copy() for column in self)
 
     @classmethod
     def of(cls, columns: dict[str, Any], slots: int) -> "PairTable":
-        """A table of so many slots with these pairs, such as all slots of another table, empty ones too. O(S)."""
+        """A table with so many slots of these pairs, such as all slots of another table, empty ones too. O(S)."""
         table = cls.create(slots)
         enter_all(table, *(columns[name] for name in PairTable._fields[:-1]))
         return table
@@ -108,13 +108,13 @@ class PairTable(NamedTuple):
 
 @no_refcount
 def first_slot(table, query, item):
-    """Where the search for a pair begins."""
+    """First slot of the search for a pair."""
     return mixed(query, item) & (table.item.size - 1)
 
 
 @no_refcount
 def is_before(item, query, other_item, other_query):
-    """Whether a pair comes before another one wherever both could stand."""
+    """Whether a pair precedes another one in a probe sequence."""
     return item > other_item or (item == other_item and query > other_query)
 
 
@@ -129,7 +129,7 @@ def find(table, query, item):
 
 @no_refcount
 def find_or_add(table, query, item, place):
-    """The slot of a pair until the next one comes; a new one, of this place, has no looks. There must be room."""
+    """The slot of a pair until the next insertion; a new one, at this place, has no looks. There must be room."""
     mask = table.item.size - 1
     slot = first_slot(table, query, item)
     while is_before(table.item[slot], table.query[slot], item, query):
@@ -146,7 +146,7 @@ def find_or_add(table, query, item, place):
 
 @no_refcount
 def make_way(table, slot):
-    """Move the pair of a slot on, and each that comes after it if it has to; then anything may stand there."""
+    """Free a slot by moving its pair, and each after it as needed, to the next slots."""
     mask = table.item.size - 1
     item, query, place = table.item[slot], table.query[slot], table.place[slot]
     looks, clicks, since, hits = table.looks[slot], table.clicks[slot], table.since[slot], table.hits[slot]
@@ -166,7 +166,7 @@ def make_way(table, slot):
 
 @kernel
 def enter_all(table, item, query, looks, clicks, place, since, hits, step):
-    """Add pairs, of which none is there; EMPTY items are none."""
+    """Insert new pairs; EMPTY items are skipped."""
     for k in range(item.size):
         if item[k] == EMPTY:
             continue
@@ -177,7 +177,7 @@ def enter_all(table, item, query, looks, clicks, place, since, hits, step):
 
 @kernel
 def count_pairs(table, sizes):
-    """Add to each row of `sizes` how many pairs its query has."""
+    """Add the number of each query's pairs to its row of `sizes`."""
     for slot in range(table.item.size):
         if table.item[slot] != EMPTY:
             sizes[table.query[slot]] += 1
@@ -185,7 +185,7 @@ def count_pairs(table, sizes):
 
 @kernel
 def slots_of(table, wanted, slots):
-    """Write the slots of the pairs of these queries; how many they are."""
+    """Write the slots of the pairs of these queries; returns how many there are."""
     n = 0
     for slot in range(table.item.size):
         if table.item[slot] != EMPTY and wanted[table.query[slot]]:
@@ -195,11 +195,11 @@ def slots_of(table, wanted, slots):
 
 
 def busiest(queries: QueryTable, pairs: PairTable, most: int) -> Bools:
-    """Which queries, [rows], are the most visited that have at most so many pairs together; the earlier of equals.
+    """The most visited queries, bool[rows], that together have at most `most` pairs; the earlier of equals.
 
     O(S + R log R).
     """
-    size: Ints = np.ones(queries.total, np.int64)  # a query takes as much as a pair
+    size: Ints = np.ones(queries.total, np.int64)  # a query takes as much memory as a pair
     count_pairs(pairs, size)
     order = np.argsort(-queries.visits[: queries.total], kind="stable")
     stays: Bools = np.zeros(queries.total, np.bool_)
@@ -208,7 +208,7 @@ def busiest(queries: QueryTable, pairs: PairTable, most: int) -> Bools:
 
 
 def without(queries: QueryTable, pairs: PairTable, stays: Bools, slots: int) -> tuple[QueryTable, PairTable]:
-    """The queries that stay, with their pairs in a table of so many slots; rows are numbered anew."""
+    """The queries that stay, with their pairs in a table of so many slots; rows are renumbered."""
     rows = np.flatnonzero(stays)
     new: Any = np.full(stays.size, NOT_THERE, np.int32)
     new[rows] = np.arange(rows.size)

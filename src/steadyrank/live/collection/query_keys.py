@@ -1,6 +1,6 @@
-"""Which query is which, and which item: texts become ids that nobody can read who does not know the secret.
+"""Ids of queries, items and clients, which nobody can turn back into text without the secret.
 
-Queries that differ in case, width or white space alone are one.
+Queries that differ only in case, width or white space have the same id.
 """
 
 import hashlib
@@ -18,22 +18,22 @@ from .engine_scores import SCORE_BITS
 from .id_table import ID_BITS, ITEM_BITS
 
 MOST_CHARACTERS = 2_000
-_FEWEST_BYTES = 16  # of a secret
-_MOST_KNOWN = 200_000  # names of items whose ids are at hand: some 30 MB
-_QUERY, _ITEM, _CLIENT = b"query", b"item", b"client"  # what an id is of
+_FEWEST_BYTES = 16  # least length of a secret
+_MOST_KNOWN = 200_000  # cached ids of items: about 30 MB
+_QUERY, _ITEM, _CLIENT = b"query", b"item", b"client"  # domains of the digests
 
 
 def folded(query: str) -> str:
-    """A query in Unicode's form NFKC, without case, one blank for each run of white space, none at the ends."""
+    """A query in Unicode's form NFKC, case-folded, with white space stripped and collapsed."""
     return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", query).casefold()).split())
 
 
 class QueryKeys:
-    """Ids of queries, items and clients by their texts: keyed digests (BLAKE2b), whole numbers from 1.
+    """Ids of queries, items and clients: keyed digests of their texts (BLAKE2b), integers from 1.
 
-    Among a million queries two are the same with a chance of one in 18,000, among the thousand items of a query of
-    one in 70 million. `fold`: as `folded` says; otherwise the caller's texts are the keys as they are. `secret`: of
-    the digests; without one, chance makes it.
+    Two of a million queries collide with a chance of one in 18,000, two of the thousand items of a query with one in
+    70 million. `fold`: apply `folded`; otherwise texts are used as given. `secret`: key of
+    the digests; without one, it is random.
     """
 
     def __init__(self, fold: bool, secret: bytes | None) -> None:
@@ -45,7 +45,7 @@ class QueryKeys:
         self._known: dict[str, int] = {}
 
     def query(self, query: Any) -> tuple[int, str]:
-        """The id of a query, and the text that it has it for."""
+        """The id of a query, and the text that it was computed from."""
         if not isinstance(query, str) or not 1 <= len(query) <= MOST_CHARACTERS:
             raise Refused(422, f"a query is text of 1 to {MOST_CHARACTERS:,} characters, {not_text(query)}")
         text = folded(query) if self.fold else query
@@ -59,7 +59,7 @@ class QueryKeys:
         return np.array(ids, np.int64)
 
     def names(self, codes: Sequence[int], wanted: Sequence[str]) -> list[str]:
-        """Names for the items of a list, by their codes, among those that are `wanted`; empty for all others."""
+        """The names of a list's items, given by codes, that are among `wanted`; empty for all others."""
         names_by_id = dict(zip(self.items(wanted).tolist(), wanted, strict=True))
         return [names_by_id.get(code >> SCORE_BITS, "") for code in codes]
 
@@ -70,7 +70,7 @@ class QueryKeys:
         return self._known[name]
 
     def client(self, name: str) -> int:
-        """The number of a client that is named by text: nobody can read it back."""
+        """The number of a client named by text, from which the text cannot be recovered."""
         return self._digest(name, _CLIENT, ID_BITS)
 
     def _digest(self, text: str, person: bytes, bits: int) -> int:
@@ -80,5 +80,5 @@ class QueryKeys:
 
 
 def _said(secret: Any) -> str:
-    """What is wrong with a secret, without telling it."""
+    """Describe an invalid secret without revealing it."""
     return f"{len(secret)} bytes" if isinstance(secret, bytes) else type(secret).__name__

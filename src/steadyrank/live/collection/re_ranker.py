@@ -1,4 +1,4 @@
-"""Re-ranking an engine's order: an item's posterior, and how much a query's traffic pays for learning more of it."""
+"""Re-rank an engine's order by posterior means, plus the value of learning more for a query's future visits."""
 
 import math
 from typing import NamedTuple
@@ -19,25 +19,25 @@ from .id_table import NOT_THERE, find_row
 from .pair_table import PairTable, QueryTable, find, find_or_add
 from .surges import Surges, take_from_stretch, watch_look
 
-PLACES = 256  # of the engine's order that have a prior of their own; items further down have that of the last one
-QUERY = -NOTE_EXTRA  # place of a note: the query's id; before it stand those of the items shown
+PLACES = 256  # places of the engine's order with a prior of their own; items further down have that of the last one
+QUERY = -NOTE_EXTRA  # index in a note of the query's id; the codes of the items shown come before it
 FIRST_SLOTS = 1 << 10
 LOW = 0xFFFFFFFF
 
 
 class ReRanker(NamedTuple):
-    """Ranks by the posterior mean plus what a look is worth to the visits still to come. Ours, no paper's.
+    """Ranks by the posterior mean plus the value of a look to future visits. Ours, no paper's.
 
     The posterior of a pair with n looks and w clicks is Beta(a, b), a + b = c + n, with the prior of the item's
     place in the engine's order (`engine_prior`). The index is Gittins's in the closed form of Brezzi and Lai 2002,
-    its constants from memory: mean + sd psi(H / (a + b)), for H visits to come. A query that was visited v times is
-    expected to be visited `explore` v times more, so that a new query is shown the engine's order, and one with much
-    traffic is explored. `memory`: looks from which on a pair forgets older ones. `attention`: the chance that a place
+    its constants from memory: mean + sd psi(H / (a + b)), for H visits to come. A query with v visits so far is
+    expected to have `explore` v more, so that a new query gets the engine's order, and one with much
+    traffic is explored. `memory`: looks beyond which a pair forgets older ones. `attention`: the chance that a place
     is looked at; a place without a click counts as looked at with that chance.
 
-    To a guard, and in `ranking` of `update` and `forget`, items are the places of the engine's order: clients
+    To a guard, and in `ranking` of `update` and `forget`, items are places of the engine's order: clients
     are judged by where in it they click, over all queries. The note has the codes of the items (`coded`), and the id
-    of the query; who calls `update` has made room for their pairs. Without a query, as by `rank`, lists are the
+    of the query; callers of `update` make room for their pairs. Without a query, as in `rank`, lists are the
     engine's order.
     """
 
@@ -48,16 +48,16 @@ class ReRanker(NamedTuple):
     pairs: PairTable
     surges: Surges
     prior: EnginePrior
-    attention: Floats  # [length] the chance that each place is looked at
+    attention: Floats  # [length] chance that each place is looked at
     seen: Floats  # [2, BINS, length] looks and clicks, by estimate and place
-    learns: bool  # the attention
+    learns: bool  # whether attention is learnt
     explore: float
     memory: float
-    key: int  # of the draws that decide which places were looked at
+    key: int  # key of the draws that decide which places were looked at
 
     @classmethod
     def create(cls, problem, *, explore=3.0, memory=300.0, attention=None):
-        """One that knows nothing, with little room. The items of the problem are places of the engine's order."""
+        """Empty, with little room. The items of the problem are places of the engine's order."""
         looks = np.ones(problem.length) if attention is None else by_place("attention", attention, problem.length)
         settings = real("explore", explore, 0.0, 1e6), real("memory", memory, 2.0 * FIRST_LOOKS)
         return cls(
@@ -82,7 +82,7 @@ class ReRanker(NamedTuple):
 
     def update(self, visit, ranking, note, clicks, examined):
         row = find_row(self.queries.ids, int(note[QUERY]))
-        if row == NOT_THERE:  # forgotten since
+        if row == NOT_THERE:  # the query was removed since
             return
         self.queries.visits[row] += 1.0
         for p in range(examined):
@@ -118,7 +118,7 @@ class ReRanker(NamedTuple):
 
 @no_refcount
 def looked_at(ranker, t, p):
-    """Whether place p of the list of round t counts as looked at though nothing was clicked there."""
+    """Whether place p of the list of round t counts as looked at without a click there."""
     if ranker.attention[p] >= 1.0:
         return True
     drawn, _ = philox(t & LOW, (t >> 32 << 16 | p) & LOW, ranker.key)
@@ -127,7 +127,7 @@ def looked_at(ranker, t, p):
 
 @no_refcount
 def count_place(ranker, row, code, place, p, clicked):
-    """An item was shown at place p of a list, and clicked or not: for learning how far people look."""
+    """Count an item shown at place p of a list, clicked or not, to learn how far people look."""
     prior = mean_of(ranker.prior, place, code & (1 << SCORE_BITS) - 1)
     mean, _ = estimate(ranker, row, code >> SCORE_BITS, prior)
     at = bin_of(mean)
@@ -138,7 +138,7 @@ def count_place(ranker, row, code, place, p, clicked):
 
 @no_refcount
 def add_look(ranker, slot, step, clicked):
-    """One look at a pair, whose score has this step; the share of earlier ones that is remembered."""
+    """Add a look at a pair, with this step of its score; returns the share of earlier looks that is kept."""
     pairs, memory = ranker.pairs, ranker.memory
     looks, place = pairs.looks[slot], pairs.place[slot]
     if looks == 0.0 and place >= 0:
@@ -155,10 +155,10 @@ def add_look(ranker, slot, step, clicked):
 
 @no_refcount
 def take_look(ranker, slot, step, clicked):
-    """One look less at a pair: as if it had not been, up to `memory` looks."""
+    """Remove a look from a pair: exact up to `memory` looks."""
     pairs = ranker.pairs
     looks, clicks = pairs.looks[slot] - 1.0, pairs.clicks[slot] - (1.0 if clicked else 0.0)
-    if looks < 0.0 or clicks < 0.0 or clicks > looks:  # it was not counted, or is forgotten
+    if looks < 0.0 or clicks < 0.0 or clicks > looks:  # it was not counted, or was dropped
         return
     pairs.looks[slot], pairs.clicks[slot] = looks, clicks
     take_from_stretch(pairs, slot, clicked)
@@ -170,8 +170,9 @@ def take_look(ranker, slot, step, clicked):
 
 @no_refcount
 def estimate(ranker, row, item, prior):
-    """Posterior mean of an item of which this is known before anybody has looked, and how many looks it rests on,
-    those of the prior among them. `row`: of the query, NOT_THERE if it is not known.
+    """Posterior mean of an item with this prior mean, and its number of looks including those of the prior.
+
+    `row`: of the query, NOT_THERE if it is unknown.
     """
     total = ranker.prior.strength[0]
     clicks = total * prior
@@ -185,14 +186,14 @@ def estimate(ranker, row, item, prior):
 
 @no_refcount
 def index_of(ranker, row, mean, total):
-    """What an item of a query is ranked by, of this mean, which rests on so many looks."""
+    """Ranking index of an item of a query, with this mean from so many looks."""
     ahead = 0.0 if row == NOT_THERE else ranker.explore * ranker.queries.visits[row]
     return mean + math.sqrt(mean * (1.0 - mean) / (total + 1.0)) * psi(ahead / total)
 
 
 @kernel
 def indices_of(ranker, row, means, totals):
-    """`index_of` for items of a query with these means, which rest on so many looks."""
+    """`index_of` for several items of a query."""
     index = np.empty(means.size)
     for i in range(means.size):
         index[i] = index_of(ranker, row, means[i], totals[i])
@@ -201,7 +202,7 @@ def indices_of(ranker, row, means, totals):
 
 @kernel
 def index_candidates(ranker, query, codes, index, means):
-    """Write what each candidate is ranked by, and its posterior mean.
+    """Write the ranking index of each candidate, and its posterior mean.
 
     `query`: its id; `codes`, int64[n]: of the candidates in the engine's order (`coded`). O(n).
     """
@@ -209,7 +210,7 @@ def index_candidates(ranker, query, codes, index, means):
     prior = 1.0
     for i in range(codes.size):
         item, step = codes[i] >> SCORE_BITS, codes[i] & (1 << SCORE_BITS) - 1
-        # never more than that of the item before: of a query that nobody has visited the order is the engine's
+        # never above the prior of the item before, so that a query without visits keeps the engine's order
         prior = min(prior, mean_of(ranker.prior, min(i, ranker.prior.mean.size - 1), step))
         means[i], total = estimate(ranker, row, item, prior)
         index[i] = index_of(ranker, row, means[i], total)
@@ -217,7 +218,7 @@ def index_candidates(ranker, query, codes, index, means):
 
 @kernel
 def re_rank(ranker, query, codes, ranking):
-    """Write where the best candidates stand in the engine's order, from 0, into `ranking`; ties in that order."""
+    """Write the places, from 0, of the best candidates in the engine's order into `ranking`; ties in that order."""
     index, means = np.empty(codes.size), np.empty(codes.size)
     index_candidates(ranker, query, codes, index, means)
     largest(index, ranking)

@@ -1,4 +1,4 @@
-"""Lists of a collection that keep rules: candidates of a request are to rules what items of a board are."""
+"""Lists of a collection under rules: a request's candidates take the part of a board's items."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,10 +17,10 @@ _NO_NOTE: Floats = np.zeros(0)
 
 
 class RankedCandidates:
-    """The candidates for a query, with what a learner state has of items that rules ask for.
+    """The candidates for a query, with the methods of a learner state that rules need.
 
-    Slots are places of the engine's order; behind them are names that rules have and the engine did not find. There
-    is no chance in the order of preference, and nothing is new.
+    Slots are places of the engine's order, followed by items named in rules that the engine did not find. Preference
+    is deterministic, and no item is new.
     """
 
     features, aims_at_value = NO_FEATURES, False
@@ -28,7 +28,7 @@ class RankedCandidates:
     def __init__(
         self, state: CollectionState, rules: Rules, query: int, codes: Ints, candidates: Sequence[str]
     ) -> None:
-        """`codes`: of the candidates in the engine's order."""
+        """`codes`: of the candidates, in the engine's order."""
         self.learner, self.candidates = state.learner, candidates
         self.names = list(dict.fromkeys([*candidates, *rules.named()]))
         self.slots = {name: slot for slot, name in enumerate(self.names)}
@@ -37,7 +37,7 @@ class RankedCandidates:
         self._preferred: Ints = np.argsort(-index, kind="stable")
 
     def slot(self, item: str) -> int:
-        """The slot of an item, a candidate or not."""
+        """The slot of an item, candidate or not."""
         return self.slots[item]
 
     def slots_of(self, candidates: Sequence[str]) -> Ints:
@@ -46,13 +46,13 @@ class RankedCandidates:
         return slots
 
     def estimates_at(self, visit: Visit, slots: Ints) -> Floats:
-        """What candidates attract by now."""
+        """The current estimates of candidates' attractions."""
         return self._means[slots]
 
     def rank_without(
         self, out: Ints, visit: Visit, some: Ints, length: int, rng: np.random.Generator
     ) -> tuple[Ints, Floats]:
-        """The best of the candidates that are not in `out`, and a note that says nothing."""
+        """The best candidates not in `out`, and an empty note."""
         best = self._best(~np.isin(self._preferred, out), length)
         if not best:
             raise Refused(422, "no candidate may be shown: all of them are excluded")
@@ -61,7 +61,7 @@ class RankedCandidates:
     def rank_more(
         self, without: Sequence[Ints], visit: Visit, some: Ints, wanted: int, rng: np.random.Generator
     ) -> list[int]:
-        """The best of the candidates that are in none of these arrays."""
+        """The best candidates in none of these arrays."""
         return self._best(~np.isin(self._preferred, np.concatenate(without)), wanted)
 
     def rank_slots(self, slots: Ints, visit: Visit, wanted: int, rng: np.random.Generator) -> list[int]:
@@ -73,7 +73,7 @@ class RankedCandidates:
         return slots
 
     def made_for(self, rules: Rules) -> SlotRules:
-        """Rules with slots for names; refused where they are of boards alone."""
+        """Rules with slots for names; rules that only boards support are refused."""
         members: list[Members] = [*rules.groups.values(), *rules.include.values()]
         if strange := [one for one in members if not one.items]:
             asks = f"by={strange[0].by!r:.80}" if strange[0].by else "new=True"
@@ -82,7 +82,7 @@ class RankedCandidates:
         return SlotRules(rules, state, {})
 
     def rank(self, made: SlotRules, size: int) -> RuledList:
-        """A list that keeps rules; places of the engine's order."""
+        """A list that keeps the rules, as places of the engine's order."""
         state: Any = self
         return rank_by_rules(state, made, Visit(1), self.candidates, size, np.random.default_rng(0))
 
@@ -90,6 +90,6 @@ class RankedCandidates:
 def ruled_list(
     state: CollectionState, rules: Rules, query: int, codes: Ints, candidates: Sequence[str], size: int
 ) -> RuledList:
-    """The best list that keeps rules, of candidates for a query. O(candidates + rules) and some numpy calls."""
+    """The best list of candidates for a query that keeps the rules. O(candidates + rules) and some numpy calls."""
     ranked = RankedCandidates(state, rules, query, codes, candidates)
     return ranked.rank(ranked.made_for(rules), size)

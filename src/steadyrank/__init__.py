@@ -107,7 +107,7 @@ def __dir__() -> list[str]:
 
 
 class _Package(ModuleType):
-    """Keeps a public function from being hidden by the module of the same name.
+    """Keeps the module of the same name from replacing a public function.
 
     Importing `steadyrank.learners` would otherwise replace the function `steadyrank.learners` by its package.
     """

@@ -1,4 +1,4 @@
-"""What learners, users, adversaries and guards of your own are told."""
+"""Types of the arguments of your own learners, users, adversaries and guards."""
 
 from .core.contract import ANYONE, NOTE_EXTRA, Problem, Visit
 

@@ -1,4 +1,4 @@
-"""Compiled functions that learners, users, adversaries and guards of your own may call."""
+"""Compiled functions for your own learners, users, adversaries and guards."""
 
 from .core.kernels import count_bits, top_allowed, uncount_bits
 

@@ -1,1 +1,1 @@
-"""What everything else stands on: the contract, one round, shared arithmetic, settings, and how code is compiled."""
+"""The foundation of all other code: the contract, one round, shared arithmetic, settings, and compilation."""

@@ -1,4 +1,4 @@
-"""Names of the array types that records are made of."""
+"""Array types of records."""
 
 from typing import TypeAlias
 

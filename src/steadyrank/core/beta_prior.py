@@ -1,18 +1,18 @@
-"""What the items have in common: a prior fitted across items."""
+"""A Beta prior fitted across items."""
 
 import numpy as np
 
 from .compiling.jit import kernel, no_refcount
 
-FIT_STEPS = 10  # a window; each goes only part of the way where items were seen few times
-FIT_ITEMS = 10  # with fewer items seen there is no population to speak of
-STRENGTH = (1.0, 100.0)  # pseudo-counts of a fitted prior, least and most
+FIT_STEPS = 10  # steps per fit; items with few looks make them small
+FIT_ITEMS = 10  # least number of items seen: fewer are no population
+STRENGTH = (1.0, 100.0)  # range of the pseudo-counts of a fitted prior
 EDGE = 0.002  # least distance of its mean from 0 and from 1
 
 
 @kernel
 def fit_prior(looks, clicks, prior):
-    """`fit_groups` to single items, float64[2] in `prior`."""
+    """`fit_groups` for single items; updates `prior`, float64[2]."""
     fit_groups(looks, clicks, np.ones(looks.size, np.int64), prior)
 
 
@@ -23,7 +23,7 @@ def fit_groups(looks, clicks, items, prior):
     `items[i]` items have `looks[i]` looks and `clicks[i]` clicks each.
 
     Each step replaces it by the Beta with the mean and the variance of the average posterior of the items seen, an
-    expectation-maximization step with moments for maximum. That the learner chose what to show does no harm: under
+    expectation-maximization step that matches moments. That the learner chose what to show does no harm: under
     the true prior the average posterior has the prior's moments, whatever rule decides how often to look.
     """
     for _ in range(FIT_STEPS):

@@ -1,7 +1,7 @@
-"""What a learner, users, an adversary and a guard answer to, and how compiled code calls them.
+"""The methods of learners, users, adversaries and guards, and how compiled code calls them.
 
 Each is a `typing.NamedTuple`: array fields are memory, scalar fields are settings (a field may itself be such a
-record). Compiled code calls the methods below on any such record; numba picks the record's own class.
+record). Compiled code calls the methods below on any such record; numba resolves them by the record's class.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,38 +13,38 @@ from numba.extending import overload_method
 
 from .arrays import Floats
 
-NOTE_EXTRA = 4  # a note has this many places more than the list
-KIND = -1  # its last place belongs to the live side, and says what the feedback is:
-# an answer, one that a person has found honest, or that nobody answered and the list counts as not clicked
+NOTE_EXTRA = 4  # a note is this much longer than the list
+KIND = -1  # its last entry is written by live/, and says what kind of feedback it is:
+# an answer; labelled honest by a person; or an unanswered list that counts as not clicked
 ANSWER, VOUCHED, SILENCE = 0.0, 1.0, 2.0
-ANYONE = -1  # the client of a visit when nobody says who came
+ANYONE = -1  # the client of an anonymous visit
 
 
 class Problem(NamedTuple):
-    """What a learner is told before round 1."""
+    """What a learner knows before round 1."""
 
-    n_items: int  # capacity: slots not in use are never allowed
+    n_items: int  # capacity: unused slots are never allowed
     length: int
     horizon: int = 0  # 0 = unknown
     budget: int = 0  # read only by learners that know the corruption
     attraction: Floats = np.zeros(0)  # read by `Oracle` and by adversaries, by no other learner
     seed: int = 0
-    features: Floats = np.zeros((0, 0))  # [K, F] what is known of the items; empty: nothing
+    features: Floats = np.zeros((0, 0))  # [K, F] features of the items; empty: none
 
 
 class Visit(NamedTuple):
-    """One arrival: which round it is, who came, and what is known of them."""
+    """One arrival: its round, its client, and its features."""
 
-    t: int  # round, from 1
-    client: int = ANYONE  # a number from 0 on, or ANYONE
-    features: Floats = np.zeros(0)  # [F] empty: nothing is known
+    t: int  # round, counted from 1
+    client: int = ANYONE  # a number from 0, or ANYONE
+    features: Floats = np.zeros(0)  # [F] empty: none
 
 
 def _own(record: Any, name: str) -> Any:
     return getattr(record.instance_class, name, None)
 
 
-# By name, what compiled code calls on records: numba demands exactly these parameters of a class's own method.
+# Methods that compiled code calls on records: numba requires exactly these parameters.
 HOOKS: dict[str, Callable[..., Any]] = {
     "rank": lambda self, visit, allowed, ranking, note, rng: _own(self, "rank"),
     "update": lambda self, visit, ranking, note, clicks, examined: _own(self, "update"),
@@ -80,7 +80,7 @@ OPTIONAL = {
     "buy": ("users",),
     "outcome": ("learner", "guard"),
 }
-OTHER_NAMES = {  # for a field or a method that bears a hook's name
+OTHER_NAMES = {  # suggestions for a field or method whose name is taken
     "rank": "place",
     "update": "latest",
     "arrive": "arrival",
@@ -99,7 +99,7 @@ OTHER_NAMES = {  # for a field or a method that bears a hook's name
     "buy": "bought",
     "outcome": "came_of_it",
 }
-# What little runs in every round beside the learner becomes part of the loop: handing a record over would cost more.
+# Short methods that run in every round are inlined into the loop: passing a record would cost more than the call.
 _INSIDE = ("arrive", "click", "reach", "value", "best", "group", "corrupt")
 for _name, _template in HOOKS.items():
     _options = {"jit_options": {"forceinline": _name in _INSIDE}}
@@ -115,7 +115,7 @@ def records_in(record: Any) -> Iterator[Any]:
 
 
 def view_of(record: Any) -> Any:
-    """What a learner or a guard makes of the feedback, if its class has the method `view`; else None."""
+    """The view of a learner or a guard, if its class has the method `view`; else None."""
     return record.view() if callable(getattr(type(record), "view", None)) else None
 
 

@@ -1,4 +1,4 @@
-"""Record classes found by name, checked against the contract, and made with their settings."""
+"""Find record classes by name, check them against the contract, and create records with settings."""
 
 import dis
 import inspect
@@ -25,9 +25,9 @@ def discover(package: ModuleType, method: str) -> dict[str, type]:
 
 
 def find_class(kind: str, chosen: str | type, classes: dict[str, type]) -> type:
-    """The class meant by a name or given as a class; an unknown name is answered with the closest ones.
+    """Look up a class by name, or check a given class; an unknown name raises an error with the closest names.
 
-    `kind` is learner, users, adversary or guard. A class that compiled code could not run is refused here, by name.
+    `kind` is learner, users, adversary or guard. A class that compiled code could not run is refused.
     """
     if isinstance(chosen, type):
         _check_class(kind, chosen)
@@ -38,7 +38,7 @@ def find_class(kind: str, chosen: str | type, classes: dict[str, type]) -> type:
 
 
 def _check_class(kind: str, cls: type) -> None:
-    """Refuse a class without the methods of its kind, with other parameters, or with a name that is taken."""
+    """Refuse a class without the methods of its kind, with other parameters, or with a reserved name."""
     methods = METHODS[kind]
     if not issubclass(cls, tuple) or not hasattr(cls, "_fields"):
         raise ValueError(f"{cls!r} is no {kind}: it needs to be a NamedTuple with create, {', '.join(methods)}")
@@ -60,7 +60,7 @@ def _check_class(kind: str, cls: type) -> None:
 
 
 def _refuse_assignment(cls: type, method: Any) -> None:
-    """Refuse a method that assigns to a field, which a NamedTuple cannot: the compiler's own words do not help."""
+    """Refuse a method that assigns to a field, which a NamedTuple cannot: the compiler's own error does not help."""
     for step in dis.get_instructions(method):
         if step.opname == "STORE_ATTR" and step.argval in cls._fields:  # type: ignore[attr-defined]
             what = f"{cls.__name__}.{method.__name__} assigns to self.{step.argval}"
@@ -73,7 +73,7 @@ def _parameters(function: Any) -> list[str]:
 
 
 def refuse_hook_names(cls: type) -> None:
-    """Refuse a record class with a field that bears a hook's name: compiled code would call it."""
+    """Refuse a record class with a field named like a contract method: compiled code would call it."""
     for field in cls._fields:  # type: ignore[attr-defined]
         if field in HOOKS:
             raise ValueError(
@@ -83,13 +83,13 @@ def refuse_hook_names(cls: type) -> None:
 
 
 def settings_of(cls: type) -> dict[str, inspect.Parameter]:
-    """The settings that a class takes: the keyword-only parameters of its `create`."""
+    """The settings of a class: the keyword-only parameters of its `create`."""
     parameters = inspect.signature(cls.create).parameters  # type: ignore[attr-defined]
     return {name: p for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY}
 
 
 def make(cls: type, *arguments: Any, settings: dict[str, Any]) -> Any:
-    """`cls.create(*arguments, **settings)`, unknown settings refused by name."""
+    """`cls.create(*arguments, **settings)`, after refusing unknown settings by name."""
     accepted = settings_of(cls)
     for name in settings:
         if name not in accepted:

@@ -1,4 +1,4 @@
-"""Functions that call records' methods, compiled for each combination of record types, and one for each method."""
+"""Functions that call records' methods, compiled for each combination of record types; one per method."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ from .compiling.jit import kernel, uncached
 
 
 def _shape(value: Any) -> Any:
-    """What decides the type that numba gives a value; found some ten times sooner than the type itself."""
+    """A key that determines numba's type of a value, computed about ten times faster than the type."""
     if isinstance(value, np.ndarray):
         return value.dtype, value.ndim, value.flags.num
     if isinstance(value, tuple):
@@ -25,9 +25,9 @@ def _shape(value: Any) -> Any:
 class Dispatcher:
     """A function that calls records' methods, compiled for each combination of record types.
 
-    Kept on disk when all records are this package's own. Records defined elsewhere run uncached: no digest
-    covers their sources, and an edit must take effect. The types are looked up here because numba's own call
-    tells records apart by class name and fields only: an edited class, or a user's variant of one of ours under
+    Cached on disk if all records are this package's own. Records defined elsewhere are not cached: no digest
+    covers their sources, and an edit must take effect. The types are looked up here because numba's own dispatch
+    tells records apart only by class name and fields: an edited class, or a user's variant of one of ours with
     the same name, would run the code of the other.
     """
 
@@ -40,7 +40,7 @@ class Dispatcher:
         self._code: dict[Any, Callable[..., Any]] = {}  # by types
 
     def bind(self, *arguments: Any) -> Callable[..., Any]:
-        """The machine code for arguments of these types: valid for all others of the same types."""
+        """The compiled code for arguments of these types, valid for all others of the same types."""
         shape = tuple(map(_shape, arguments))
         if shape not in self._bound:
             self._bound[shape] = self._compile(arguments)
@@ -50,15 +50,15 @@ class Dispatcher:
         records = (type(a) for a in arguments if isinstance(a, tuple))
         ours = all(r.__module__.partition(".")[0] == __name__.partition(".")[0] for r in records)
         dispatcher = self._cached if ours else self._uncached
-        if not hasattr(dispatcher, "compile"):  # compilation is switched off
+        if not hasattr(dispatcher, "compile"):  # compilation is disabled
             return self.plain
         types = ours, *(typeof(a) for a in arguments)
-        if types not in self._code:  # values of another shape can have the same types, and to compile is to wait
+        if types not in self._code:  # different shapes can have the same types, and compiling is slow
             self._code[types] = dispatcher.compile(types[1:])
         return self._code[types]
 
     def __call__(self, *arguments: Any) -> Any:
-        """Compile if need be, and run."""
+        """Compile if necessary, and run."""
         return self.bind(*arguments)(*arguments)
 
 
@@ -70,7 +70,7 @@ def call_rank(learner, visit, allowed, ranking, note, rng):  # type: ignore[no-u
 
 @Dispatcher
 def call_rank_at(learner, visit, allowed, ranking, note, places):  # type: ignore[no-untyped-def]
-    """One compiled `rank` with the generator at these `addresses`; interpreted there is no such thing."""
+    """One compiled `rank` with the generator at these `addresses`; not available interpreted."""
     learner.rank(visit, allowed, ranking, note, generator_at(places))
 
 
@@ -82,7 +82,7 @@ def call_update(learner, visit, ranking, note, clicks, examined):  # type: ignor
 
 @Dispatcher
 def call_count_answer(learner, visit, ranking, note, clicks, examined):  # type: ignore[no-untyped-def]
-    """The part of `update` that each visit needs, compiled; whether `end_window` is due."""
+    """The part of `update` that runs for each visit, compiled; returns whether `end_window` is due."""
     return learner.count_answer(visit, ranking, note, clicks, examined)
 
 

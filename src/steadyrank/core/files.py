@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Atomic writes: a file is complete or not there."""
 
 import contextlib
 import os
@@ -9,12 +9,12 @@ from typing import BinaryIO
 
 
 def writable_through(path: pathlib.Path) -> bool:
-    """Whether a path is a pipe or a device: something to write to, never to be replaced."""
+    """Whether a path is a pipe or a device, which is written to and never replaced."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _begin(part: pathlib.Path, path: pathlib.Path, mode: int) -> BinaryIO:
-    """A new file for a part of `path`; an error names that one, as nobody knows the part's name."""
+    """Open a new temporary file for `path`; errors name `path`, because the temporary name means nothing to users."""
     try:
         return open(part, "wb", opener=lambda name, flags: os.open(name, flags, mode))
     except OSError as error:
@@ -23,10 +23,10 @@ def _begin(part: pathlib.Path, path: pathlib.Path, mode: int) -> BinaryIO:
 
 @contextlib.contextmanager
 def replacing(path: pathlib.Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """A file to write to, which takes the place of `path` at the end; after an error, what was there stays.
+    """A file to write to, which replaces `path` at the end; after an error, the old file stays.
 
-    At any moment, also after a crash, the old file is there or the new one. Others that write the same path do no
-    harm: the last one wins. A pipe or a device is written to directly. `mode` is that of a new file.
+    At any moment, even after a crash, the old file or the new one is there. Concurrent writers of the same path are
+    safe: the last one wins. A pipe or a device is written to directly. `mode` is that of a new file.
     """
     if writable_through(path):
         with path.open("wb") as through:

@@ -1,14 +1,15 @@
 """Evidence for a change from the feedback of one item: shared by SteadyRank's test for a regime and by the audit.
 
-Both ask the same of an item: are these clicks those of the attraction that it had before, or of another one drawn
-anew? Constants and formulas that are the same stand here. On purpose the two differ in
+Both ask the same of an item: do these clicks come from the attraction that it had before, or from another one drawn
+at random? Shared constants and formulas are here. The two differ deliberately in
 
-- what is drawn anew: uniform for the learner; Beta(1/2, 1/2) for the audit, which gives more to rates near 0 and 1;
-- what an item's earlier looks are joined with: for the learner the prior fitted across items, for the audit the
+- the distribution of the new attraction: uniform for the learner; Beta(1/2, 1/2) for the audit, with more weight on
+  rates near 0 and 1;
+- what an item's earlier looks are combined with: for the learner the prior fitted across items, for the audit the
   item's usual rate in the log; in both it counts no more than the looks themselves;
-- how chances are multiplied: the learner adds logarithms, once a window; the audit, which judges every item of every
+- the arithmetic: the learner adds logarithms, once a window; the audit, which tests every item of every
   stretch at every scale, multiplies factors and takes the logarithm of the product;
-- how much is enough: the learner's bars are fixed, the audit adds the logarithm of the number of stretches judged.
+- the threshold: fixed for the learner; the audit adds the logarithm of the number of stretches tested.
 """
 
 import math
@@ -19,9 +20,9 @@ from .arrays import Floats, Ints
 from .compiling.jit import no_refcount
 
 KNOWN = 5  # looks at an item before it counts as evidence
-MOST = 400.0  # looks that count at most: attraction may have moved a little since
-SHARE_CHANGED = 0.1  # of the items that a change is taken to touch, before anything is seen of it
-INVERTED = 10.0  # nats before feedback is called inverted
+MOST = 400.0  # most looks that count: attraction may have moved a little since
+SHARE_CHANGED = 0.1  # prior share of the items that a change affects
+INVERTED = 10.0  # nats of evidence needed to call feedback inverted
 FEW = 8  # looks up to which a product is faster than Beta functions
 
 
@@ -33,15 +34,15 @@ def log_beta(a, b):
 
 @no_refcount
 def at_least_half(count):
-    """Pseudo-counts of one kind: an attraction near 0 or 1 keeps half a pseudo-count against it."""
+    """A pseudo-count of at least 1/2, so that an attraction near 0 or 1 remains refutable."""
     return max(count, 0.5)
 
 
 @no_refcount
 def log_predictive(clicks, looks, a, b, most):
-    """Log chance of one order of `clicks` clicks in `looks` looks at an item whose attraction is Beta(a, b).
+    """Log probability of one order of `clicks` clicks in `looks` looks at an item whose attraction is Beta(a, b).
 
-    Of a + b pseudo-counts at most `most` count: whatever was learnt, attraction may have moved a little since.
+    At most `most` of the a + b pseudo-counts count, because attraction may have moved a little since.
     """
     total = a + b
     if total > most:
@@ -58,14 +59,14 @@ def log_predictive(clicks, looks, a, b, most):
 
 
 def inversion(looks: Ints, clicks: Ints, rate: Floats) -> float:
-    """Nats by which chances of 1 - rate predict these clicks better than the rates, in (0, 1), do. O(K)."""
+    """Nats by which the rates 1 - rate predict these clicks better than the rates, in (0, 1), do. O(K)."""
     return float(np.sum((looks - 2 * clicks) * np.log(rate / (1.0 - rate))))
 
 
 @no_refcount
 def changed_with(share, ratio):
-    """Bayes factor of what changed with chance `share`, if it is `ratio` for what did: 1 - share + share ratio.
+    """Bayes factor of an item that changed with prior chance `share`: 1 - share + share ratio.
 
-    What did not change costs little.
+    `ratio` is the Bayes factor given a change. An item that did not change costs little.
     """
     return 1.0 - share + share * ratio

@@ -1,4 +1,4 @@
-"""Shared arithmetic: the best places of an index, counting bits, confidence indices, KL bounds, cascades."""
+"""Shared arithmetic: ranking by an index, counting bits, confidence indices, KL bounds, cascades."""
 
 import math
 from typing import Literal, NamedTuple, TypeAlias, get_args
@@ -42,7 +42,7 @@ LOG_CLOCK, KL_CLOCK = range(2)  # sqrt(log t) and log t; 0 and KL-UCB's log t + 
 
 
 def tie_noise_of(ties: Ties) -> float:
-    """What the uniforms that order equal indices are multiplied by: 1, or 0, which leaves them in item order."""
+    """The factor of the uniforms that order equal indices: 1, or 0, which leaves them in item order."""
     return 1.0 - choice("ties", ties, get_args(Ties))
 
 
@@ -74,7 +74,7 @@ def largest(index, ranking):
         ranking[p] = k
         if filled == d:
             now = index[ranking[d - 1]]
-            # an entry pushed out of the list still ties when its neighbour of the same value is now last
+            # an entry pushed out of the list still ties if its neighbour of equal value is now last
             left_out = left_out + 1 if now == last else 0
             last = now
     return left_out
@@ -82,7 +82,7 @@ def largest(index, ranking):
 
 @no_refcount
 def deal(tied, size, ranking, start, stop, uniforms):
-    """Fill places start to stop from the first `size` tied items by steps of a Fisher-Yates shuffle of these."""
+    """Fill places start to stop from the first `size` tied items, by steps of a Fisher-Yates shuffle."""
     for i in range(stop - start):
         j = i + int(uniforms[start + i] * (size - i))
         ranking[start + i] = tied[j]
@@ -91,7 +91,7 @@ def deal(tied, size, ranking, start, stop, uniforms):
 
 @no_refcount
 def deal_ties(values, n, ranking, left_out, uniforms, spare):
-    """Fill the places that values tie for, as `arrange` says; `spare` has room for the tied ones and one more."""
+    """Fill the places of tied values as in `arrange`; `spare` has room for the tied items and one more."""
     d, start = ranking.size, 0
     last = values[ranking[d - 1]]
     while start < d:
@@ -115,7 +115,7 @@ def deal_ties(values, n, ranking, left_out, uniforms, spare):
 
 @kernel
 def arrange(index, ranking, uniforms):
-    """Write the items of the largest entries of `index` into `ranking`, best first, ties by the uniforms given.
+    """Write the items of the largest entries of `index` into `ranking`, best first, ties broken by `uniforms`.
 
     Place p is filled from the items that tie for it, gathered in item order, by one step of a Fisher-Yates
     shuffle with `uniforms[p]`.
@@ -135,7 +135,7 @@ def top(index, ranking, rng):
 
 @kernel
 def top_allowed(index, allowed, ranking, rng):
-    """`top` among the allowed items; leaves `index` as it is."""
+    """`top` among the allowed items; does not change `index`."""
     masked = np.empty(index.size)
     for k in range(index.size):
         masked[k] = index[k] if allowed[k] else -np.inf
@@ -143,15 +143,15 @@ def top_allowed(index, allowed, ranking, rng):
 
 
 class IndexTable(NamedTuple):
-    """What the items' indices are made of: `min(level + root s + linear l, cap)`, s and l of the round."""
+    """The parts of the items' indices: `min(level + root s + linear l, cap)`, s and l of the round."""
 
     looks: Ints  # [K]
     level: Floats  # [K]
     root: Floats  # [K]
     linear: Floats  # [K]
-    cap: float  # infinite: none
-    clock: int  # which s and l: LOG_CLOCK or KL_CLOCK
-    tie_noise: float  # equal indices: 1 by chance, 0 in item order (`tie_noise_of`)
+    cap: float  # infinity: no cap
+    clock: int  # definition of s and l: LOG_CLOCK or KL_CLOCK
+    tie_noise: float  # order of equal indices: 1 random, 0 by item number (`tie_noise_of`)
 
 
 @no_refcount
@@ -195,7 +195,7 @@ def mean_index(level, root, linear, k, mean, n, a, b):
 
 @no_refcount
 def count_bits(looks, clicks, ranking, bits, examined):
-    """Add the bits of the examined positions to the items' counts."""
+    """Add the bits of the examined places to the items' counts."""
     for p in range(examined):
         k = ranking[p]
         looks[k] += 1
@@ -205,7 +205,7 @@ def count_bits(looks, clicks, ranking, bits, examined):
 
 @no_refcount
 def counted(looks, clicks, ranking, bits, examined):
-    """Whether the items' counts can hold these bits: a look each, a click each or a look without."""
+    """Whether the items' counts contain these bits: for each a look, with or without a click."""
     for p in range(examined):
         k = ranking[p]
         if looks[k] < 1 or (clicks[k] < 1 if bits[p] else clicks[k] >= looks[k]):
@@ -215,7 +215,7 @@ def counted(looks, clicks, ranking, bits, examined):
 
 @no_refcount
 def uncount_bits(looks, clicks, ranking, bits, examined):
-    """Take bits of the examined positions back from the items' counts; nothing at all if these cannot hold them."""
+    """Subtract the bits of the examined places from the items' counts; does nothing if these do not contain them."""
     if counted(looks, clicks, ranking, bits, examined):
         for p in range(examined):
             k = ranking[p]
@@ -226,13 +226,13 @@ def uncount_bits(looks, clicks, ranking, bits, examined):
 
 @no_refcount
 def any_click(clicks, examined):
-    """Whether any examined position was clicked."""
+    """Whether any examined place was clicked."""
     return cascade_stop(clicks, examined) < examined or clicks[examined - 1]
 
 
 @no_refcount
 def kl_upper(mean, n, level):
-    """The largest q in [mean, 1] with `n kl(mean, q) <= level`, kl between Bernoulli laws.
+    """The largest q in [mean, 1] with `n kl(mean, q) <= level`, kl between Bernoulli distributions.
 
     Newton from the right, where kl(mean, .) is convex and increasing, so the steps never overshoot. It starts from
     the lower of two bounds: Pinsker's, kl(p, q) >= 2 (q - p)^2, and kl(p, q) >= (q - p)^2 / (2 q (1 - p)), from
@@ -261,10 +261,10 @@ def kl_lower(mean, n, level):
 
 @no_refcount
 def psi(s):
-    """What can still be learnt of something is worth so many standard deviations of its mean.
+    """Value of what can still be learnt about a mean, in its standard deviations.
 
-    Gittins's index in the closed form of Brezzi and Lai 2002, its constants from memory; s: how much more will be
-    learnt of it than is known by now.
+    Gittins's index in the closed form of Brezzi and Lai 2002, its constants from memory; s: observations still
+    to come, relative to those so far.
     """
     if s <= 0.2:
         return math.sqrt(s / 2.0)
@@ -279,7 +279,7 @@ def psi(s):
 
 @no_refcount
 def cascade_stop(clicks, size):
-    """How many leading positions a cascade user looks at: up to the first set bit, else all `size`."""
+    """Number of leading places that a cascade user looks at: up to the first set bit, else all `size`."""
     for p in range(size):
         if clicks[p]:
             return p + 1
@@ -288,7 +288,7 @@ def cascade_stop(clicks, size):
 
 @no_refcount
 def cascade_like(clicks, size, examined):
-    """Whether a cascade user can give this feedback: a click where the examined part ends, or no click and no end."""
+    """Whether a cascade user can give this feedback: one click where it ends, or none and the whole list."""
     for p in range(examined - 1):
         if clicks[p]:
             return False

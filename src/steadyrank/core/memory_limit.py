@@ -1,3 +1,3 @@
-"""How much memory a board may take, which the command line says before anything heavy is imported."""
+"""The memory limit of a board, importable by the command line without heavy modules."""
 
-MOST_BYTES = 2 << 30  # unless more are allowed
+MOST_BYTES = 2 << 30  # unless a higher limit is set

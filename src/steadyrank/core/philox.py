@@ -1,4 +1,4 @@
-"""Chance inside `update`: a counter-based generator that lives in a learner's memory.
+"""Random numbers inside `update`: a counter-based generator whose state is part of a learner's memory.
 
 Replaying the same feedback gives the same draws, because the counter is memory like any other.
 """
@@ -11,11 +11,11 @@ from .arrays import Ints
 from .compiling.jit import no_refcount
 
 _LOW = 0xFFFFFFFF
-_MOST_DRAWN, _MOST_BITS = 41, 1 << 17  # up to these no product of the factors of a chance overflows
+_MOST_DRAWN, _MOST_BITS = 41, 1 << 17  # up to these, products of a probability's factors do not overflow
 
 
 def start(seed: int) -> Ints:
-    """A generator's memory, int64[2]: its key (32 bits, well mixed from `seed`) and its counter."""
+    """State of a generator, int64[2]: its key (32 bits, hashed from `seed`) and its counter."""
     key = np.random.SeedSequence([seed, 0x5EAD]).generate_state(1)[0]
     return np.array([int(key), 0], np.int64)
 
@@ -24,7 +24,7 @@ def start(seed: int) -> Ints:
 def philox(low, high, key):
     """Philox2x32-10 (Salmon et al. 2011, section 4.3): two 32-bit words from a counter and a key.
 
-    Products are split so that no intermediate leaves 63 bits: the same numbers compiled and interpreted.
+    Products are split so that no intermediate exceeds 63 bits: compiled and interpreted code give the same numbers.
     """
     for _ in range(10):
         a = low * 0xD193
@@ -53,9 +53,9 @@ def log_choose(n, k):
 
 @no_refcount
 def hypergeometric_at(x, n, ones, size):
-    """The chance that x of `size` bits, taken without replacement from n bits with `ones` ones, are ones.
+    """The probability that x of `size` bits, drawn without replacement from n bits with `ones` ones, are ones.
 
-    x must be possible. O(size) products, several times quicker than logarithms, where none of them overflows.
+    x must be possible. O(size) products if they cannot overflow, several times faster than logarithms.
     """
     if size > _MOST_DRAWN or n >= _MOST_BITS:
         return math.exp(log_choose(ones, x) + log_choose(n - ones, size - x) - log_choose(n, size))
@@ -71,9 +71,9 @@ def hypergeometric_at(x, n, ones, size):
 
 @no_refcount
 def hypergeometric(n, ones, size, chance):
-    """Draw how many of `size` bits, taken without replacement from n bits with `ones` ones, are ones.
+    """Draw how many of `size` bits, drawn without replacement from n bits with `ones` ones, are ones.
 
-    Inversion outwards from the mode; about as many steps as the law's standard deviation.
+    Inversion outwards from the mode; takes about as many steps as the standard deviation.
     """
     lowest = max(0, size - (n - ones))
     highest = min(size, ones)

@@ -1,4 +1,4 @@
-"""Numbers by place, given as settings, and which item belongs to which place."""
+"""Settings with one number per place, and the assignment of items to places."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ ETA = 0.7  # place p is looked at with chance 1 / p^ETA
 
 
 def attention_of(eta: Any, attention: Any, length: int) -> Floats:
-    """float64[length]: the chance that each place is looked at: as given, or 1 / p^eta, by default 1 / p^0.7."""
+    """The chance that each place is looked at, float64[length]: as given, or 1 / p^eta, by default 1 / p^0.7."""
     if attention is not None:
         refuse_unused({"eta": eta}, "attention given by place")
         return by_place("attention", attention, length)
@@ -22,7 +22,7 @@ def attention_of(eta: Any, attention: Any, length: int) -> Floats:
 
 
 def by_place(name: str, given: Any, length: int) -> Floats:
-    """float64[length]: the chances given, one a place, as numbers or as text such as `1+0.6+0.4`."""
+    """Parse chances, one per place, given as numbers or as text such as `1+0.6+0.4`; float64[length]."""
     values = given.split("+") if isinstance(given, str) else given
     if not isinstance(values, Sequence | np.ndarray) or len(values) != length:
         raise ValueError(f"{name} must be {length} numbers from 0 to 1, one a place, not {given!r}")
@@ -33,14 +33,15 @@ def _number(value: Any) -> Any:
     try:
         return float(value) if isinstance(value, str) else value
     except ValueError:
-        return value  # refused with the setting's name
+        return value  # the caller refuses it, naming the setting
 
 
 def order_of_places(weight: Floats) -> Ints:
-    """int64[length, length]: in row m - 1, for each place of a list of m, how many of its places weigh more.
+    """For each place of a list of m, in row m - 1, how many of its places have more weight; int64[length, length].
 
-    The k-th best item belongs to the k-th heaviest place where lists are worth sums of weight times attraction, or
-    1 - prod(1 - weight attraction): both gain when the larger of two attractions moves to the larger of two weights.
+    The k-th best item belongs at the k-th heaviest place if the value of a list is the sum of weight times
+    attraction, or 1 - prod(1 - weight attraction): both gain if the larger of two attractions moves to the larger of
+    two weights.
     """
     length = weight.size
     order = np.zeros((length, length), np.int64)
@@ -67,7 +68,7 @@ def place_best_first(order, ranking):
 
 @no_refcount
 def last_stop(clicks, size):
-    """How many leading positions were surely looked at: up to the last set bit, all `size` where none is set."""
+    """Number of leading places surely looked at: up to the last set bit, all `size` if none is set."""
     for p in range(size - 1, -1, -1):
         if clicks[p]:
             return p + 1

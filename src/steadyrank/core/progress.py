@@ -1,4 +1,4 @@
-"""A progress bar with the remaining time, on a terminal; a line now and then elsewhere."""
+"""A progress bar with the remaining time on a terminal; an occasional line elsewhere."""
 
 import threading
 import time
@@ -7,7 +7,7 @@ from typing import TextIO
 
 
 class Progress:
-    """Counts finished jobs of `total` and shows how far it is on `stream`; threads may use it together."""
+    """Counts finished jobs of `total` and shows progress on `stream`; thread-safe."""
 
     def __init__(self, total: int, label: str, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self.total, self.label, self.stream, self.clock = total, label, stream, clock
@@ -26,9 +26,9 @@ class Progress:
             self._show(self._remaining())
 
     def compiling(self, begins: bool) -> None:
-        """Take note that the compiler begins, or ends, with a function, perhaps within another one.
+        """Note that the compiler begins, or ends, a function, possibly nested.
 
-        What it takes is not counted on for the jobs that are left: it happens once.
+        Its time is excluded from the estimate for the remaining jobs, because it happens once.
         """
         with self._lock:
             now = self.clock()
@@ -58,7 +58,7 @@ class Progress:
         self.stream.flush()
 
     def close(self) -> None:
-        """Leave a line that says how long it took."""
+        """Write a final line with the total time."""
         took = f"{self.label:<24.24} {self.done}/{self.total} in {duration(self.clock() - self.started)}"
         if self._compiled:
             took += f", {duration(self._compiled)} of it for compiling"
@@ -67,7 +67,7 @@ class Progress:
 
 
 def duration(seconds: float) -> str:
-    """A time as people say it."""
+    """Format a duration for people."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"

@@ -1,11 +1,11 @@
-"""Why an answer is not accepted: the same codes in process and over HTTP."""
+"""Refused requests, with the same codes in process and over HTTP."""
 
 import operator
 from typing import Any
 
 
 class Refused(ValueError):
-    """A request that changes nothing; `code` says why, as an HTTP status would."""
+    """A request was refused and changed nothing; `code` gives the reason as an HTTP status."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -13,7 +13,7 @@ class Refused(ValueError):
 
 
 def not_text(value: Any) -> str:
-    """The end of a refusal of what is no name: the value, and of a whole number the text to write in its place."""
+    """End of an error about an invalid name: the value and, for an integer, the text to use instead."""
     try:
         number = None if isinstance(value, bool) else operator.index(value)
     except TypeError:

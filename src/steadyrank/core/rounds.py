@@ -1,4 +1,4 @@
-"""One round, the same wherever it is played: in the simulator and in simulated logs."""
+"""One round, the same in the simulator and in simulated logs."""
 
 from typing import Any, NamedTuple
 
@@ -10,26 +10,26 @@ from .arrays import Bools, Floats, Ints
 from .compiling.jit import inlined, no_refcount
 from .contract import NOTE_EXTRA, Visit
 
-FIRST_BOT = 1 << 40  # identities that an adversary owns have numbers from here on: no honest client has one
-MAJORITY, MINORITY, FALSE = range(3)  # sorts of visits: honest, of the second honest taste, corrupted
-MADE, REFUSED, RETRACTED = range(3)  # what is counted of each
+FIRST_BOT = 1 << 40  # first number of identities that an adversary owns, above all honest clients
+MAJORITY, MINORITY, FALSE = range(3)  # kinds of visits: honest, honest of the second taste, corrupted
+MADE, REFUSED, RETRACTED = range(3)  # counters of each kind
 
 
 class RoundBuffers(NamedTuple):
-    """What a round is written on; made outside of the loop, which only borrows."""
+    """Arrays that a round writes to, allocated outside of the loop, which borrows them."""
 
-    allowed: Bools  # [K] all
+    allowed: Bools  # [K] all True
     ranking: Ints  # [length]
-    clicks: Bools  # [length] what is reported
-    truth: Bools  # [length] what the user did, whatever is reported
+    clicks: Bools  # [length] as reported
+    truth: Bools  # [length] as the user did, whatever is reported
     note: Floats  # [length + NOTE_EXTRA]
     features: Floats  # [F] of the visit
     back: "TakenBack"
-    visits: Ints  # [3, 3] made, refused and taken back, of each sort
+    visits: Ints  # [3, 3] made, refused and retracted, of each kind
 
     @classmethod
     def create(cls, n_items: int, length: int, n_features: int = 0) -> "RoundBuffers":
-        """Empty ones."""
+        """Empty buffers."""
         return cls(
             np.ones(n_items, np.bool_),
             np.zeros(length, np.int64),
@@ -43,16 +43,16 @@ class RoundBuffers(NamedTuple):
 
 
 class TakenBack(NamedTuple):
-    """An earlier visit that a guard takes back, as the guard remembers it."""
+    """An earlier visit that a guard retracts, as the guard remembers it."""
 
     ranking: Ints  # [length]
     clicks: Bools  # [length]
     note: Floats  # [length + NOTE_EXTRA]
-    features: Floats  # [F] zeros: nobody remembers them
+    features: Floats  # [F] zeros: guards do not remember them
 
     @classmethod
     def create(cls, length: int, n_features: int = 0) -> "TakenBack":
-        """Room for one."""
+        """Room for one visit."""
         return cls(
             np.zeros(length, np.int64),
             np.zeros(length, np.bool_),
@@ -62,26 +62,26 @@ class TakenBack(NamedTuple):
 
 
 class Ledger(NamedTuple):
-    """What came of the clicks of a run, and what of it is known by now: N outcomes at most.
+    """The outcomes of a run's clicks, and which of them are known by now: at most N outcomes.
 
-    Memory is taken only where it is written.
+    Memory is committed only where it is written.
     """
 
-    first: Ints  # [horizon + 1] number of the outcome that becomes known in a round, from 1; 0: none
-    next: Ints  # [N + 1] of the next one of the same round
-    round: Ints  # [N + 1] in which the list was shown
+    first: Ints  # [horizon + 1] number, from 1, of the first outcome that becomes known in a round; 0: none
+    next: Ints  # [N + 1] number of the next one of the same round
+    round: Ints  # [N + 1] round in which the list was shown
     place: Ints  # [N + 1]
     item: Ints  # [N + 1]
     worth: Floats  # [N + 1]
-    learnt: Bools  # [horizon + 1] whether the learner knows the visit
-    told: Floats  # [horizon + 1, length] what is known by now to have come of the click at each place
-    values: Floats  # [length] of this round
+    learnt: Bools  # [horizon + 1] whether the learner learnt from the visit
+    told: Floats  # [horizon + 1, length] worth of the click at each place, as known by now
+    values: Floats  # [length] values of this round's outcomes
     delays: Floats  # [length] rounds until they are known
-    tally: Ints  # [2] outcomes, and those that became known
+    tally: Ints  # [2] outcomes so far, and those that became known
 
     @classmethod
     def create(cls, horizon: int, length: int) -> "Ledger":
-        """Nothing came of anything yet."""
+        """No outcomes yet."""
         n = horizon * length + 1
         outcomes = (np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64))
         visits = np.zeros(horizon + 1, np.bool_), np.zeros((horizon + 1, length))
@@ -90,7 +90,7 @@ class Ledger(NamedTuple):
 
 
 class Streams(NamedTuple):
-    """Generators of a run: clicks of the users, the adversary, the learner, arrivals, what comes of clicks."""
+    """Random generators of a run: users' clicks, the adversary, the learner, arrivals, outcomes."""
 
     world: np.random.Generator
     foe: np.random.Generator
@@ -100,42 +100,42 @@ class Streams(NamedTuple):
 
     @classmethod
     def create(cls, seed: int) -> "Streams":
-        """Independent ones, decided by `seed` alone. A further stream goes last: the others stay as they are."""
+        """Independent generators that depend only on `seed`. Append new ones, so that the others stay the same."""
         return cls(*(np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(len(cls._fields))))
 
 
 def offers(record: Any, method: str) -> bool:
-    """Whether a record has an optional method of the contract, or, of a compiled record's type, its class has it."""
+    """Whether a record has an optional method of the contract; also works for numba types of records."""
     return callable(getattr(getattr(record, "instance_class", type(record)), method, None))
 
 
 def take_back(learner, guard, users, ledger, back, visits):
-    """Let the learner forget what the guard takes back; returns how many visits. `visits` counts them, by sort.
+    """Make the learner forget the visits that the guard retracts; returns their number. `visits` counts them by kind.
 
-    Compiled, nothing is left of it where the guard takes nothing back or the learner cannot forget.
+    Compiles to nothing if the guard cannot retract or the learner cannot forget.
     """
     return _take_back(learner, guard, users, ledger, back, visits) if _both(learner, guard) else 0
 
 
 def tell_outcomes(learner, guard, users, ledger, visit, ranking, clicks, reach, learnt, false, till):
-    """Note what comes of the clicks of a round, and tell the guard and the learner what becomes known in it.
+    """Draw the outcomes of a round's clicks, and tell guard and learner the outcomes that become known in it.
 
-    `clicks` as reported, `reach` of them; `learnt`: whether the learner was told of them, and so is told what comes
-    of them, as the guard is in any case; `false`: nothing comes of them, for no user made them. Compiled, nothing is
-    left of it where users buy nothing and so there is no ledger.
+    `clicks` as reported, up to `reach`; `learnt`: whether the learner learnt from them, and so is told their
+    outcomes, as the guard is in any case; `false`: no user made them, so they have no outcomes. Compiles to
+    nothing if there is no ledger, because users have no outcomes.
     """
     if ledger is not None:
         _tell_outcomes(learner, guard, users, ledger, visit, ranking, clicks, reach, learnt, false, till)
 
 
 def tell(record, item, shown, t, before, after):
-    """Tell a learner or a guard what came of a click, if it has a method for it."""
+    """Tell a learner or a guard about an outcome, if it has a method for it."""
     if offers(record, "outcome"):
         record.outcome(item, shown, t, before, after)
 
 
 def group_of(users, client):
-    """Which of the honest groups a client belongs to: 0 where users know of one alone."""
+    """The honest group of a client: 0 if users have only one."""
     return users.group(client) if offers(users, "group") else 0
 
 
@@ -164,7 +164,7 @@ def _compiled_take_back(learner, guard, users, ledger, back, visits):
 
 
 def take_outcomes_back(learner, ledger, t, ranking):
-    """Before a visit is forgotten: as if nothing had come of its clicks, now or later."""
+    """Cancel the outcomes of a visit's clicks, known and future ones, before it is forgotten."""
     if ledger is not None:
         _take_outcomes_back(learner, ledger, t, ranking)
 
@@ -193,7 +193,7 @@ def _compiled_tell(record, item, shown, t, before, after):
 def _tell_outcomes(learner, guard, users, ledger, visit, ranking, clicks, reach, learnt, false, till):
     t = visit.t
     ledger.learnt[t] = learnt
-    # drawn in any case, so that later visits meet the same luck
+    # drawn in any case, so that later visits have the same random numbers
     users.buy(visit, ranking, clicks, reach, ledger.values, ledger.delays, till)
     for p in range(0 if false else reach):
         if clicks[p] and ledger.values[p] > 0.0 and t + ledger.delays[p] < ledger.first.size:
@@ -212,7 +212,7 @@ def _tell_outcomes(learner, guard, users, ledger, visit, ranking, clicks, reach,
 
 @no_refcount
 def _note_outcome(ledger, t, item, p):
-    """Something comes of the click on an item at place p of this round, and is known some rounds later."""
+    """Record an outcome of the click on an item at place p of this round, known some rounds later."""
     ledger.tally[0] += 1
     number, known = ledger.tally[0], t + int(ledger.delays[p])
     ledger.round[number] = t
@@ -239,7 +239,7 @@ def _compiled_group_of(users, client):
 
 @inlined
 def sort_of(users, client, false):
-    """Whose visit it is: of an honest client of the first taste or of another one, or a corrupted one."""
+    """The kind of a visit: of an honest client of the first taste or of another one, or corrupted."""
     if false:
         return FALSE
     return MINORITY if group_of(users, client) > 0 else MAJORITY
@@ -247,9 +247,9 @@ def sort_of(users, client, false):
 
 @inlined
 def answer_list(learner, users, adversary, guard, ledger, visit, ranking, buffers, omniscient, world, foe, till):
-    """The part of `play_round` that comes after a list is shown; `buffers` hold its note.
+    """The part of `play_round` after a list is shown; `buffers` hold its note.
 
-    Returns what the adversary spent, how far the feedback reaches.
+    Returns what the adversary spent, and how far the feedback reaches.
     """
     clicks, truth, note, back, visits = buffers.clicks, buffers.truth, buffers.note, buffers.back, buffers.visits
     examined = users.click(visit, ranking, clicks, world)
@@ -273,12 +273,13 @@ def answer_list(learner, users, adversary, guard, ledger, visit, ranking, buffer
 
 @inlined
 def play_round(learner, users, adversary, guard, ledger, t, buffers, omniscient, world, foe, mind, door, till):
-    """Somebody arrives, is shown a list and reacts, an adversary rewrites what is reported, the learner is told if a
-    guard lets it in. Then it is told what is known by now to have come of clicks, if there is a `ledger`.
+    """Play one round: a user reacts to a list, an adversary rewrites the report, guard and learner see it.
 
-    `truth` of the buffers has what the user did, `clicks` what is reported; bits beyond its reach are cleared. With
-    `omniscient` neither guard nor learner is told of a corrupted round. Returns the true visit, what the adversary
-    spent, how far the feedback reaches. All in one piece: numba hands the records over to what is inlined into it.
+    The learner learns if the guard admits the visit. With a `ledger`, outcomes that are known by now are reported
+    afterwards. The buffers' `truth` is what the user did, `clicks` what is reported; bits beyond its reach are
+    cleared. With `omniscient`, corrupted rounds are hidden from guard and learner. Returns the true visit, what the
+    adversary spent, and how far the feedback reaches. Inlined as one piece, because passing records to a function
+    takes time.
     """
     visit = Visit(t, users.arrive(t, buffers.features, door), buffers.features)
     buffers.note[:] = 0.0

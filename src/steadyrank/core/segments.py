@@ -1,4 +1,4 @@
-"""Records with a row a segment, and which segment a visit belongs to."""
+"""Records with one row per segment, and the segment of a visit."""
 
 from typing import Any
 
@@ -8,15 +8,15 @@ from numba.extending import overload
 from .compiling.intrinsics import row_of
 from .compiling.jit import no_refcount
 
-SEGMENT = -2  # the place of a note that says which segment its list was for
-REST = 0  # the segment of visits of which none is known
-MOST_SEGMENTS = 64  # beside that one: each costs the memory of a learner
+SEGMENT = -2  # index in a note of the segment that its list was for
+REST = 0  # the segment of visits without a known one
+MOST_SEGMENTS = 64  # besides that one: each costs the memory of a learner
 
 
 def stacked(record: Any, n: int) -> Any:
-    """A record each of whose arrays is n times that of another, one below the other.
+    """A record whose arrays are those of `record` repeated n times along a new first axis.
 
-    Zeros are not copied: memory of large arrays is taken only where it is written.
+    Zeros are not copied: memory of large arrays is committed only where it is written.
     """
     if isinstance(record, np.ndarray):
         copies = np.zeros((n, *record.shape), record.dtype)
@@ -27,7 +27,7 @@ def stacked(record: Any, n: int) -> Any:
 
 
 def row(record: Any, s: int) -> Any:
-    """The record of row s of a `stacked` one: the same memory."""
+    """The record in row s of a `stacked` one, sharing its memory."""
     if isinstance(record, np.ndarray):
         return record[s]
     return type(record)(*(row(value, s) for value in record)) if isinstance(record, tuple) else record
@@ -40,7 +40,7 @@ def _compiled_row(record, s):
 
 @no_refcount
 def segment_at(numbers, place, n):
-    """The segment that this place of an array names, one of n; REST if it names none."""
+    """The segment named at this index of an array, one of n; REST if there is none."""
     if numbers.size == 0:
         return REST
     named = numbers[place]
@@ -49,6 +49,6 @@ def segment_at(numbers, place, n):
 
 @no_refcount
 def segment_told(visit, note, n):
-    """The segment of a visit that is learnt from: its list's note says it, or else the visit itself."""
+    """The segment of a visit to learn from: from the note of its list, else from the visit."""
     s = segment_at(note, SEGMENT, n)
     return s if s != REST else segment_at(visit.features, 0, n)

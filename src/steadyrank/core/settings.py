@@ -1,4 +1,4 @@
-"""Checks of single values: each returns the value in its final type or says what would be right."""
+"""Checks of single values: each returns the value in its final type, or raises an error that says what is valid."""
 
 import difflib
 import math
@@ -6,7 +6,7 @@ import operator
 from collections.abc import Iterable
 from typing import Any
 
-MOST = 2**40  # where no other limit is given: what a counter or a number of rounds may be
+MOST = 2**40  # default limit: the largest counter or number of rounds
 
 
 def whole(name: str, value: Any, low: int = 0, high: int = MOST) -> int:
@@ -54,7 +54,7 @@ def flag(name: str, value: Any) -> bool:
 
 
 def choice(name: str, value: Any, options: Iterable[str]) -> int:
-    """The place of `value` among `options`: compiled code compares numbers, not words."""
+    """The index of `value` in `options`: compiled code compares numbers, not words."""
     choices = list(options)
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}")
@@ -62,7 +62,7 @@ def choice(name: str, value: Any, options: Iterable[str]) -> int:
 
 
 def closest(kind: str, name: str, candidates: Iterable[str]) -> str:
-    """The message for an unknown name: the nearest known ones first."""
+    """Error message for an unknown name, with the closest known names first."""
     names = sorted(candidates)
     lower = {n.lower(): n for n in names}
     near = [lower[n] for n in difflib.get_close_matches(str(name).lower(), list(lower), n=3, cutoff=0.5)]
@@ -71,21 +71,21 @@ def closest(kind: str, name: str, candidates: Iterable[str]) -> str:
 
 
 def refuse_unused(given: dict[str, Any], why: str) -> None:
-    """Refuse settings that would change nothing: a curve must not be labelled with what did not make it."""
+    """Refuse settings without effect: a curve must not be labelled with a setting that did not shape it."""
     for name, value in given.items():
         if value is not None:
             raise ValueError(f"{name}={value!r} has no effect under {why}; leave it out")
 
 
 def known_horizon(learner: str, horizon: int) -> int:
-    """The horizon, refused when it is unknown to a learner whose constants need it."""
+    """Return the horizon; refused if it is unknown, for learners whose constants need it."""
     if horizon < 1:
         raise ValueError(f"{learner} needs the horizon beforehand, at least 1 round; it is {horizon} (unknown)")
     return horizon
 
 
 def given_features(learner: str, features: Any, n_items: int) -> Any:
-    """The items' features [K, F], refused by name when there are none."""
+    """Return the items' features [K, F]; refused, naming the learner, if there are none."""
     if features.ndim != 2 or features.shape[0] != n_items or features.shape[1] < 1:
         raise ValueError(
             f"{learner} needs features: one row for each of {n_items} items, with at least one number "

@@ -1,4 +1,4 @@
-"""What a learner makes of the feedback, for people to read."""
+"""Views for people: what a learner or a guard concluded from the feedback."""
 
 import itertools
 from dataclasses import dataclass, replace
@@ -12,25 +12,25 @@ from .item_evidence import INVERTED
 
 @dataclass(frozen=True, eq=False)
 class Regime:
-    """One stretch, or several, of rounds with the same click behaviour."""
+    """One or several stretches of rounds with the same click behaviour."""
 
     number: int  # 1, 2, ... in order of opening
     start: int  # its first round
-    rounds: int  # how many it has
-    estimate: Floats  # [K] attraction of each item in it, posterior mean
-    looks: Ints  # [K] looks behind each estimate; 0: the estimate is what items have in common
-    weight: Floats  # [K] these, and how many looks the prior stands for
+    rounds: int  # number of its rounds
+    estimate: Floats  # [K] posterior mean of each item's attraction in it
+    looks: Ints  # [K] looks behind each estimate; 0: the estimate is the prior mean
+    weight: Floats  # [K] these plus the pseudo-looks of the prior
 
 
 @dataclass(frozen=True, eq=False)
 class Change:
     """A change of regime."""
 
-    start: int  # the first round of the new behaviour, as far as can be told
-    noticed: int  # the round whose feedback gave it away
-    before: int  # numbers of regimes
+    start: int  # estimated first round of the new behaviour
+    noticed: int  # round whose feedback revealed it
+    before: int  # number of the regime before
     after: int
-    inversion: float  # nats by which `before`, inverted, predicts `after` better than as it was learnt; 0: forgotten
+    inversion: float  # nats by which `before`, inverted, predicts `after` better than as learnt; 0: dropped
 
     @property
     def inverted(self) -> bool:
@@ -41,15 +41,15 @@ class Change:
         return self.inversion > INVERTED
 
 
-_Z = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
+_Z = 1.959963984540054  # standard deviations that contain 95 % of a normal distribution
 
 
 @dataclass(frozen=True, eq=False)
 class Worths:
-    """What a click on each item is worth, where value is the goal."""
+    """The estimated worth of a click on each item, if value is the goal."""
 
     mean: Floats  # [K]
-    doubt: Floats  # [K] variance of what is believed, as a share of the squared mean
+    doubt: Floats  # [K] posterior variance as a share of the squared mean
     ends: bool  # whether a click ends the visit
 
     def interval(self) -> tuple[Floats, Floats]:
@@ -61,21 +61,21 @@ class Worths:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Regimes, which of them is believed, and what that implies for the feedback."""
+    """The regimes, which of them is trusted, and what that implies for the feedback."""
 
-    regimes: tuple[Regime, ...]  # those remembered, in order of opening
-    current: int  # number of the regime that feedback is added to
+    regimes: tuple[Regime, ...]  # those stored, in order of opening
+    current: int  # number of the regime that learns now
     trusted: int  # number of the longest regime; the current one among equals
-    rounds: int  # learnt from
-    rejected: int  # visits that the guard refused: the learner knows of none, `beside` adds them
+    rounds: int  # rounds learnt from
+    rejected: int  # visits that the guard refused; added by `with_refused`, since the learner does not see them
     corrupted: float  # share of all rounds rejected or outside the trusted regime, in [0, 1]
     n_changes: int
     changes: tuple[Change, ...]  # the latest ones, oldest first
-    attention: tuple[float, ...] = ()  # the chance that each place is looked at, the first one's being 1
-    effects: tuple[float, ...] = ()  # of each feature: standard deviations of the logit of a click, signed
-    explained: float = 0.0  # share of the variance of these logits that features explain, in the trusted regime
-    worths: Worths | None = None  # None: clicks are the goal
-    segments: "tuple[View, ...]" = ()  # of each segment, first that of visits without one; this is all of them then
+    attention: tuple[float, ...] = ()  # chance that each place is looked at, relative to the first
+    effects: tuple[float, ...] = ()  # effect of each feature, in standard deviations of the logit of a click
+    explained: float = 0.0  # share of these logits' variance that features explain, in the trusted regime
+    worths: Worths | None = None  # None if clicks are the goal
+    segments: "tuple[View, ...]" = ()  # a view per segment, that of visits without one first; this is the joint one
 
     @property
     def inverted(self) -> bool:
@@ -83,7 +83,7 @@ class View:
         return bool(self.changes) and self.changes[-1].inverted
 
     def with_refused(self, refused: int) -> "View":
-        """This view, with visits that the guard kept from the learner."""
+        """This view with visits that the guard refused."""
         if refused == 0:
             return self
         trusted = (1.0 - self.corrupted) * self.rounds
@@ -98,7 +98,7 @@ class View:
 
 
 class Band(NamedTuple):
-    """Rounds of one regime in a row, both ends included, and whether it is the trusted one."""
+    """Consecutive rounds of one regime, both ends included, and whether it is the trusted one."""
 
     start: int
     end: int
@@ -107,10 +107,10 @@ class Band(NamedTuple):
 
 
 def bands(view: View, rounds: int) -> list[Band]:
-    """Which regime each round up to the latest belongs to, in order.
+    """The regime of each round up to the latest, as bands in order.
 
-    Rounds before the first change that is remembered are taken for the regime that it left. Where feedback comes out
-    of order, a change may be dated before the one that was noticed before it: what was noticed last counts.
+    Rounds before the first remembered change are assigned to the regime that it left. If feedback comes out
+    of order, a change may be dated before one that was noticed earlier: then the one noticed last counts.
     """
     starts = [(1, view.changes[0].before if view.changes else view.current)]
     starts += [(max(change.start, 1), change.after) for change in view.changes]
@@ -129,14 +129,14 @@ def bands(view: View, rounds: int) -> list[Band]:
 
 @dataclass(frozen=True)
 class Suspect:
-    """A client that a guard does not hear."""
+    """A client that a guard refuses."""
 
     client: int
-    since: int  # the round of the first of its remembered visits that is not learnt from
-    visits: int  # remembered
-    clicks: int  # in these
-    beyond: float  # nats of evidence beyond what is needed
-    segments: tuple[int, ...] = ()  # visits by the number of their segment, 0 for none
+    since: int  # round of its first remembered visit that is not learnt from
+    visits: int  # visits remembered
+    clicks: int  # clicks in these
+    beyond: float  # nats of evidence above the bar
+    segments: tuple[int, ...] = ()  # number of visits by segment, 0 for none
 
     @property
     def why(self) -> str:
@@ -149,14 +149,14 @@ class Suspect:
 
 @dataclass(frozen=True)
 class SpentAllowance:
-    """A client that a guard does not hear for a while, since it came often enough."""
+    """A client that a guard refuses for a while, because it used up its allowance."""
 
     client: int
-    visits: int  # heard in the period
+    visits: int  # visits admitted in the period
     until: int  # the last round of the period
-    since: int = 0  # it is not remembered when that was
-    clicks: int | None = None  # nor what was clicked
-    segments: tuple[int, ...] = ()  # nor in which segments
+    since: int = 0  # not remembered
+    clicks: int | None = None  # not remembered
+    segments: tuple[int, ...] = ()  # not remembered
 
     @property
     def why(self) -> str:
@@ -169,16 +169,16 @@ class GuardView:
     """What a guard did with the visits."""
 
     refused: int  # visits that did not reach the learner
-    retracted: int = 0  # earlier visits taken back
-    suspects: tuple[Suspect | SpentAllowance, ...] = ()  # clients who are not heard now
-    stands_down: int = 0  # since this round it refuses nobody, because it would refuse too many; 0: it does not
+    retracted: int = 0  # earlier visits retracted
+    suspects: tuple[Suspect | SpentAllowance, ...] = ()  # clients that are refused now
+    stands_down: int = 0  # round since which it refuses nobody, because it would refuse too many; 0: it is active
     stood_down: int = 0  # how often it has done so
 
 
 @dataclass(frozen=True, eq=False)
 class TrustView(GuardView):
-    """What `ClientTrust` made of the clients."""
+    """What `ClientTrust` concluded about the clients."""
 
-    share: float = 0.0  # of visits of the rare taste; 0: none was found
-    expected: float = 0.0  # of its clicks so many would have led to something, were they people's
-    came: float = 0.0  # and so many did
+    share: float = 0.0  # share of visits of the rare taste; 0: none was found
+    expected: float = 0.0  # outcomes expected of the rare taste's clicks if these were people's
+    came: float = 0.0  # outcomes that they had

@@ -1,4 +1,4 @@
-"""Runs many independent jobs, on this machine's cores or on a Ray cluster, and stops cleanly when interrupted."""
+"""Run many independent jobs, on this machine's cores or on a Ray cluster, and stop cleanly when interrupted."""
 
 import os
 import pathlib
@@ -8,27 +8,27 @@ from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
-_TURN = 0.0005  # seconds: while one thread compiles, the others wait no longer for what they do in Python
-_AHEAD = 2  # tasks that Ray is given for each of its processors
-_PATIENCE = "RAY_gcs_server_port_wait_time_s"  # Ray's own name: seconds that it waits for its first process
-_PATIENT = "120"  # of them, where Ray waits 30: on a busy machine it needs more
-_NICENESS = "RAY_worker_niceness"  # Ray's own name; it runs tasks at 15 unless told otherwise, a local run at 0
+_TURN = 0.0005  # seconds; limits how long threads wait for the interpreter while another one compiles
+_AHEAD = 2  # tasks submitted to Ray per processor
+_PATIENCE = "RAY_gcs_server_port_wait_time_s"  # Ray's variable: seconds to wait for its first process
+_PATIENT = "120"  # Ray's default of 30 is too short on a busy machine
+_NICENESS = "RAY_worker_niceness"  # Ray's variable; by default it runs tasks at 15, a local run at 0
 
 J = TypeVar("J")
 R = TypeVar("R")
 
 
 class Interrupted(Exception):
-    """Raised inside a job that should not go on."""
+    """Raised inside a job that should stop."""
 
 
 def check_place(on: str) -> None:
-    """Refuse a place where jobs cannot run, before any work is done."""
+    """Refuse an invalid place to run jobs, before any work is done."""
     if on != "local" and on != "ray" and not on.startswith("ray://"):
         raise ValueError(f"on must be local, ray or ray://HOST, not {on!r}")
     if on != "local":
         try:
-            import grpc  # noqa: F401  # a cluster is reached through it
+            import grpc  # noqa: F401  # needed to connect to a cluster
             import ray  # noqa: F401
         except ModuleNotFoundError as error:
             raise ValueError(f"{error.name} is missing; install it with: pip install 'steadyrank[ray]'") from None
@@ -41,12 +41,12 @@ def run(
     on: str = "local",
     workers: int | None = None,
 ) -> Generator[tuple[J, R], None, None]:
-    """Each job with its result, in the order in which they end. Close it, and jobs under way are stopped.
+    """Yield each job with its result, in order of completion. Closing the generator stops the running jobs.
 
-    A local job is taken from `jobs` when a worker is free for it, after the result before it was handed out.
+    A local job is taken from `jobs` when a worker is free for it, after the previous result was yielded.
 
-    `function(job, pulse)` calls `pulse` now and then; it raises `Interrupted` once the others are stopping. Local
-    jobs run in threads, so they should spend their time in compiled code. The first error stops all and is raised.
+    `function(job, pulse)` calls `pulse` now and then; it raises `Interrupted` once the jobs should stop. Local jobs
+    run in threads, so they should spend their time in compiled code. The first error stops all jobs and is raised.
     """
     check_place(on)
     if on == "local":
@@ -84,9 +84,9 @@ def _local(
 def _ray(
     function: Callable[[J, Callable[[], None]], R], jobs: Iterable[J], address: str | None
 ) -> Generator[tuple[J, R], None, None]:
-    """One task a job. On a cluster the nodes receive this package and need its dependencies only.
+    """One task per job. The nodes of a cluster receive this package and only need its dependencies.
 
-    Ray holds what tasks are given in memory, so few wait at a time; those that wait tell it to add nodes.
+    Ray holds the arguments of submitted tasks in memory, so only a few are queued; these make it add nodes.
     """
     import ray
 
@@ -113,10 +113,10 @@ def _ray(
 
 
 def _start_ray() -> None:
-    """A Ray of this machine. Where others keep it busy, the processes of Ray may not answer each other in time.
+    """Start Ray on this machine, with a long timeout, because a busy machine delays its processes.
 
-    One that did not start leaves traces that the next `ray.init` of the process waits for without end: so there is
-    one try, and a long one.
+    A failed start leaves traces for which the next `ray.init` of the process would wait forever: so there is
+    only one attempt.
     """
     import ray
 
@@ -126,7 +126,7 @@ def _start_ray() -> None:
     os.environ.setdefault(_NICENESS, "0")
     try:
         ray.init(include_dashboard=False, log_to_driver=False)
-    except Exception as error:  # Ray has no kind of its own for it
+    except Exception as error:  # Ray has no exception type for it
         raise ConnectionError(
             f"Ray did not start on this machine ({error}). It may be too busy: try again, with a larger {_PATIENCE} "
             f"than {os.environ[_PATIENCE]}, or without --on ray, which needs no Ray"
@@ -134,4 +134,4 @@ def _start_ray() -> None:
 
 
 def _in_task(function: Callable[[Any, Callable[[], None]], R], job: Any) -> R:
-    return function(job, lambda: None)  # Ray ends its tasks itself
+    return function(job, lambda: None)  # Ray stops its tasks itself

@@ -1,1 +1,1 @@
-"""The compiled loop over rounds, its replication over seeds, and what it gives back."""
+"""The compiled simulation loop, its replication over seeds, and its results."""

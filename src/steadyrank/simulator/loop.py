@@ -1,6 +1,6 @@
-"""The loop of a simulation, compiled: rounds of a learner, users, an adversary and a guard, one after another.
+"""The compiled loop of a simulation: rounds of a learner, users, an adversary and a guard.
 
-Apart from `simulate`, so that its compiled code depends on no learner, and on nothing of how runs are asked for.
+Separate from `simulate`, so that its compiled code depends neither on learners nor on how runs are requested.
 """
 
 import numpy as np
@@ -10,12 +10,12 @@ from ..core.compiling.jit import kernel
 from ..core.dispatch import Dispatcher
 from ..core.rounds import answer_list, play_round
 
-BITS, ON_BEST = range(2)  # places of `lies`: false bits, and those about items of the best list
+BITS, ON_BEST = range(2)  # indices in `lies`: false bits, and those about items of the best list
 
 
 @kernel
 def count_lies(truth, clicks, examined, ranking, best, lies):
-    """Add to `lies` the shown bits that are not what the user would have done, and those on the best items."""
+    """Add to `lies` the number of false reported bits, and of those about items of the best list."""
     for p in range(examined):
         if clicks[p] != truth[p]:
             lies[BITS] += 1
@@ -43,10 +43,10 @@ def play(
 ):
     """Play rounds 1 to marks[-1]; write cumulative regret and spending at each mark.
 
-    With `omniscient` the learner is not told of corrupted rounds. Setting `halt[0]` from outside stops it within a
-    thousand rounds. `lies` receives the number of false bits that were shown, and how many of them were about items
-    of the round's best list; `extremes` the smallest loss of a round, and what the best lists were worth together.
-    `ledger`: of what comes of clicks, where users buy; else None.
+    With `omniscient` the learner is not told of corrupted rounds. Setting `halt[0]` from another thread stops it
+    within a thousand rounds. `lies` receives the number of false reported bits, and how many of them were about items
+    of the round's best list; `extremes` the smallest loss of a round, and the total value of the best lists.
+    `ledger`: of outcomes of clicks, if users have them; else None.
     """
     learner, users, adversary, guard = borrowed(learner), borrowed(users), borrowed(adversary), borrowed(guard)
     world, foe, mind, door, till = borrowed(streams)
@@ -80,7 +80,7 @@ def play(
 
 @Dispatcher
 def answer(learner, users, adversary, guard, ledger, visit, ranking, buffers, omniscient, streams):
-    """What comes after a list is shown, compiled."""
+    """The part of a round after a list is shown, compiled."""
     records = borrowed(learner), borrowed(users), borrowed(adversary), borrowed(guard), borrowed(ledger)
     mind, crowd, foe, gate, book = records
     world, foes, _, _, till = borrowed(streams)

@@ -1,4 +1,4 @@
-"""Simulations under rules: lists are made as boards make them, and the best one is the best that keeps the rules."""
+"""Simulations under rules: lists are made as on boards, and the best list is the best one that keeps the rules."""
 
 import itertools
 from collections.abc import Callable
@@ -18,21 +18,21 @@ from ..live.rules import Rules
 from ..users.buyers import improve
 from .loop import answer, count_lies
 
-_EACH = 2  # items of one kind among which the best list is searched, for each place
-_TRIED = 40  # items of which two at a time are tried
-_SPARE = 2  # of one kind
+_EACH = 2  # candidates of one kind in the search for the best list, per place
+_TRIED = 40  # items among which pairs are tried
+_SPARE = 2  # spare items of one kind
 _ANY = Visit(1)
 
 
 class Items(LearnerState):
-    """Items "0", "1", ..., and a learner that was made for a simulation, which is told more than one of a board."""
+    """Items "0", "1", ... with a given learner, made for a simulation, which may know more than one of a board."""
 
     def __init__(self, learner: Any, n_items: int, length: int, settings: dict[str, Any]) -> None:
         self._given = learner
         super().__init__(map(str, range(n_items)), length, type(learner), settings, 0, 0.0)
 
     def _check_suited(self) -> None:
-        """Nothing comes or goes."""
+        """No check: items do not change."""
 
     def _make(self, n_items: int) -> Any:
         return self._given
@@ -42,18 +42,18 @@ class Items(LearnerState):
 
 
 def _in_order(worth: Floats, length: int) -> Items:
-    """Items that are preferred by these numbers."""
+    """A state that ranks items by these numbers."""
     oracle = make(Oracle, Problem(worth.size, length, attraction=worth), settings={})
     return Items(oracle, worth.size, length, {})
 
 
 class RuledWorld:
-    """What rules make of a simulation: which list is best; `worth`: what that is worth. Boosts count in values."""
+    """The best list of a simulation under rules, and its value, `worth`. Boosts multiply values."""
 
     def __init__(
         self, rules: Rules, users_class: type, settings: dict[str, Any], attraction: Floats, length: int
     ) -> None:
-        """Refuses rules that no list can keep, unless they ask for the best list that can be made."""
+        """Refuse rules that no list can keep, unless they ask for the best possible list."""
         users = make(users_class, attraction, length, settings=settings)
         if not hasattr(users, "expect"):
             raise ValueError(
@@ -79,30 +79,30 @@ class RuledWorld:
         self._call_value: Callable[..., float] = call_value.bind(users, _ANY, np.zeros(length, np.int64))
         self.best = self._find_best(state, [users.average * of_click, of_click])
         self.worth = self.value(self.best)
-        self.beyond = 0.0  # by which a list that was shown was worth more
+        self.beyond = 0.0  # largest excess of a shown list's value over the best list's
 
     def note_better(self, gain: float) -> None:
-        """A list was shown that is worth so much more than the best one that the search knows."""
+        """Record that a shown list was worth this much more than the best list found by the search."""
         self.beyond = max(self.beyond, gain)
 
     def value(self, ranking: Ints) -> float:
-        """What a list is worth, boosted items as much more as the boosts say."""
+        """Value of a list, with boosted items multiplied by their boosts."""
         return float(self._call_value(self._judges, _ANY, ranking))
 
     def lists_by(
         self, learner: Any, settings: dict[str, Any], n_items: int
     ) -> Callable[[Visit, np.random.Generator], RuledList]:
-        """A learner's lists under the rules, for a visit."""
+        """A function that makes the learner's list under the rules for a visit."""
         state = Items(learner, n_items, self._length, settings)
         rules = SlotRules(self.rules, state, {})
         return lambda visit, rng: rank_by_rules(state, rules, visit, None, self._length, rng)
 
     def _find_best(self, state: Items, orders: list[Floats]) -> Ints:
-        """The best list: by the order of items, then by exchanges within the rules, two for two where sets cross.
+        """The best list: by the order of items, then by exchanges within the rules, two for two if sets cross.
 
-        Where sets are nested or disjoint and clicks are worth the same, nothing is better (`live.ruled_list`).
-        Else it is as good as `tests/test_simulated_rules.py` finds; a simulation that shows a better one counts
-        regret against that.
+        It is optimal if sets are nested or disjoint and clicks are worth the same (`live.ruled_list`). Otherwise it
+        is as good as `tests/test_simulated_rules.py` shows; if a simulation shows a better list, regret is counted
+        against that one.
         """
         plain = Rules.of({**self.rules.plain(), "boosts": {}}) or Rules()
         rules = SlotRules(plain, state, {})
@@ -123,7 +123,7 @@ class RuledWorld:
 
 
 def _of_each_kind(rules: SlotRules, orders: list[Floats], most: int) -> Ints:
-    """The first items of each order, so many that are in the same groups and includes."""
+    """The first items of each order, at most `most` with the same groups and includes."""
     some: list[int] = []
     for order in orders:
         kinds: dict[Any, int] = {}
@@ -149,7 +149,7 @@ def _exchange_two(ranking: Ints, some: Ints, worth: Callable[[Ints], float]) -> 
 
 
 def _keeper(rules: SlotRules, state: Items, first: RuledList) -> Callable[[list[int]], bool]:
-    """Whether a list keeps what a first one does."""
+    """A function that says whether a list keeps the rules that the first list keeps."""
     items = first.ranking.tolist()
     pins = [(place, slot) for place, slot in enumerate(items) if first.placed[place] == PINNED]
 
@@ -186,7 +186,7 @@ def play_by_rules(
     lies: Ints,
     extremes: Floats,
 ) -> None:
-    """`play` under rules: `make_list` gives the learner's list for a visit, which `ruled` judges."""
+    """`play` under rules: `make_list` makes the learner's list for a visit, and `ruled` evaluates it."""
     loss = cost = 0.0
     smallest, m, answered = np.inf, 0, None
     for t in range(1, int(marks[-1]) + 1):

@@ -1,4 +1,4 @@
-"""What a simulation gives back."""
+"""Results of simulations."""
 
 import html
 from dataclasses import dataclass, field
@@ -14,21 +14,21 @@ from ..core.views import GuardView, View
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """What `simulate` gives back: curves over marks, one row a seed."""
+    """Result of `simulate`: curves over marks, one row per seed."""
 
     learner: str
     seeds: tuple[int, ...]
     marks: Ints  # [mark] rounds; the last one is the horizon
     regret: Floats  # [seed, mark] cumulative regret, measured with the true attractions
     spent: Floats  # [seed, mark] rounds corrupted so far
-    bits_changed: Ints  # [seed] false bits of the feedback; those of an omniscient learner are withheld
-    best_corrupted: Ints  # [seed] those of them about items of the best list
-    visits: Ints  # [seed, sort] by sort (honest; honest, of another taste; corrupted), those made
-    refused: Ints  # [seed, sort] those that the guard kept from the learner
-    retracted: Ints  # [seed, sort] those taken back later; corrupted means here: by an identity of the adversary's
-    views: tuple[View | None, ...] = ()  # [seed] what the learner made of the feedback at the end, if it says so
-    guard_views: tuple[GuardView | None, ...] = ()  # [seed] what the guard made of the visits, if it says so
-    most: Floats = field(default_factory=lambda: np.zeros(0))  # [seed] what the best lists of all rounds were worth
+    bits_changed: Ints  # [seed] false bits in the feedback; withheld from an omniscient learner
+    best_corrupted: Ints  # [seed] false bits about items of the best list
+    visits: Ints  # [seed, sort] visits of each sort: honest; honest, of another taste; corrupted
+    refused: Ints  # [seed, sort] visits that the guard refused
+    retracted: Ints  # [seed, sort] visits retracted later; corrupted here: by an identity of the adversary
+    views: tuple[View | None, ...] = ()  # [seed] the learner's view at the end, if it has one
+    guard_views: tuple[GuardView | None, ...] = ()  # [seed] the guard's view at the end, if it has one
+    most: Floats = field(default_factory=lambda: np.zeros(0))  # [seed] total value of the best lists of all rounds
 
     def __repr__(self) -> str:
         final, error = self.final.mean(), float(half_width(self.final))
@@ -37,7 +37,7 @@ class Run:
         return f"<Run of {self.learner}: {seeds}, {self.marks[-1]:,} rounds, final regret {final:,.1f}{spread}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: what `repr` says, as a table with a row for each seed."""
+        """HTML for notebooks: the content of `repr`, as a table with one row per seed."""
         rows = zip(self.seeds, self.final, self.spent[:, -1], strict=True)
         cells = [f"<tr><td>{seed}</td><td>{final:,.1f}</td><td>{spent:,.0f}</td></tr>" for seed, final, spent in rows]
         more = f"<p>and {len(cells) - 10:,} more seeds</p>" if len(cells) > 10 else ""
@@ -51,13 +51,13 @@ class Run:
 
     @property
     def worth(self) -> Floats:
-        """What the lists shown were worth, [seed], as a share of what the best ones were."""
+        """Value of the lists shown as a share of the value of the best lists, [seed]."""
         worth: Floats = 1.0 - self.final / self.most
         return worth
 
     @property
     def honest_refused(self) -> float:
-        """The share of all honest visits that the guard refused, of all seeds; nan without such visits."""
+        """The share of honest visits that the guard refused, over all seeds; nan without such visits."""
         return self._share(MAJORITY, MINORITY)
 
     @property
@@ -67,7 +67,7 @@ class Run:
 
     @property
     def false_refused(self) -> float:
-        """The share of corrupted visits that the guard refused, of all seeds; nan without such visits."""
+        """The share of corrupted visits that the guard refused, over all seeds; nan without such visits."""
         return self._share(FALSE)
 
     def _share(self, *sorts: int) -> float:
@@ -75,7 +75,7 @@ class Run:
         return int(self.refused[:, sorts].sum()) / made if made else float("nan")
 
     def to_polars(self) -> Any:
-        """The curves as a polars frame: `learner`, `seed`, `round`, `regret`, `spent`, one row a seed and mark.
+        """The curves as a polars frame: `learner`, `seed`, `round`, `regret`, `spent`, one row per seed and mark.
 
         Needs polars (`pip install 'steadyrank[report]'`); `.to_pandas()` of the frame makes a pandas one.
         """
@@ -93,9 +93,9 @@ class Run:
         )
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
-        """Draw mean regret against rounds, with its 95 % interval over the seeds; return the axes.
+        """Plot mean regret against rounds, with its 95 % interval over the seeds; return the axes.
 
-        `ax`: axes of Matplotlib to draw into, new ones by default. `style`: for the line, as `Axes.plot` takes it;
+        `ax`: Matplotlib axes to draw into, new ones by default. `style`: arguments of `Axes.plot` for the line;
         its label is the learner's name. Needs Matplotlib (`pip install 'steadyrank[report]'`).
         """
         if ax is None:

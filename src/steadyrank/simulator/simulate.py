@@ -51,18 +51,17 @@ def simulate(
     progress: Callable[[], None] | None = None,
     rules: Rules | Mapping[str, Any] | None = None,
 ) -> Run:
-    """Run a learner against users and an adversary, once a seed, and return its regret curves.
+    """Simulate a learner with users and an adversary, once per seed, and return its regret curves.
 
-    `attraction`: click probability of each item, in [0, 1]. `budget`: rounds the adversary may corrupt, at most
-    `horizon`; every adversary but `Honest` needs one.
-    `marks`: how many evenly spaced rounds to record, or which. `threads`: default one a core; the
-    results do not depend on it. `omniscient`: feedback of corrupted rounds is withheld from guard and learner.
-    `guard` decides whose feedback reaches the learner.
-    `features`: what learners are told of the items, one row of numbers each; users of whom something is known are
-    told as well. `visitors`: those who may come, for such users, one row each with a number for each of the last
-    features. `progress` is called after each seed. `rules`: what each list has to keep (`Rules`), of items "0", "1",
-    ...; regret is then against the best list that keeps them, and boosted items count for as much more in it.
-    Learners given the same seed meet the same users.
+    `attraction`: click probability of each item, in [0, 1]. `budget`: number of rounds that the adversary may
+    corrupt, at most `horizon`; required by every adversary but `Honest`. `marks`: how many evenly spaced rounds to
+    record, or which. `threads`: default one per core; results do not depend on it. `omniscient`: hide the feedback of
+    corrupted rounds from guard and learner. `guard` decides whose feedback reaches the learner. `features`: features
+    of the items for learners, one row of numbers each; users with features use them too. `visitors`: for such users,
+    the visitors who may come, one row each with a number for each of the last features. `progress` is called after
+    each seed. `rules`: what each list must keep (`Rules`), for items "0", "1", ...; regret is then measured against
+    the best list that keeps them, in which boosts multiply the value of items. With the same seed, learners meet the
+    same users.
     """
     learner_class = find_class("learner", learner, LEARNERS)
     adversary_class = find_class("adversary", adversary, ADVERSARIES)
@@ -135,7 +134,7 @@ def simulate(
             view = view.with_refused(int(buffers.visits[REFUSED].sum()))
         return regret, spent, lies, buffers.visits, float(extremes[1]), view, view_of(gate)
 
-    parts(chosen[0])  # every setting is refused here or not at all, before anything is compiled
+    parts(chosen[0])  # checks every setting before anything is compiled
     told = (
         announcing(f"{learner_class.__name__} for this simulation") if progress is None else contextlib.nullcontext()
     )
@@ -152,7 +151,7 @@ def simulate(
             raise
     *curves, views, guard_views = zip(*(job.result() for job in jobs), strict=True)
     regret, spent, lies, visits, most = (np.array(part) for part in curves)
-    if ruled is not None:  # of the best list that any seed has shown
+    if ruled is not None:  # against the best list that any seed has shown
         regret, most = regret + ruled.beyond * rounds, most + ruled.beyond * horizon
     return Run(
         learner_class.__name__,
@@ -201,7 +200,7 @@ def _check_features(features: Any, n_items: int) -> Floats:
 
 
 def _check_losses(users: str, regret: Floats, least: float) -> None:
-    """Refuse what no click model can give: values that are no numbers, or a list worth more than the best one."""
+    """Refuse impossible values of a click model: not a number, or a list worth more than the best one."""
     if not np.isfinite(regret).all():
         raise ValueError(f"users {users}: `value` is not finite in some round, so there is no regret to speak of")
     if least < -1e-9:

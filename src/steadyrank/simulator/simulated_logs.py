@@ -19,7 +19,7 @@ from ..users import ALL as USERS
 
 @Dispatcher
 def record(learner, users, adversary, guard, buffers, streams, item, bits, first):
-    """Play one round an impression and write down what was looked at and clicked; `first`, int64[n + 1]."""
+    """Play one round per impression and record what was looked at and clicked; `first`, int64[n + 1]."""
     learner, users, adversary, buffers = borrowed(learner), borrowed(users), borrowed(adversary), borrowed(buffers)
     guard = borrowed(guard)
     world, foe, mind, door, till = borrowed(streams)
@@ -48,7 +48,7 @@ def simulated_log(
     users_settings: dict[str, Any] | None = None,
     seed: int = 0,
 ) -> Impressions:
-    """A log of n impressions whose lists `learner` shows, attacked from impression `start` to before `end`."""
+    """A log of n impressions of lists by `learner`, attacked from impression `start` to before `end`."""
     problem = Problem(attraction.size, length, n, n, attraction, seed)
     crowd = make(USERS[users], attraction, length, settings=users_settings or {})
     attacker = make(ADVERSARIES[adversary], problem, crowd, end - start, settings={})

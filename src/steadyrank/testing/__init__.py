@@ -1,6 +1,6 @@
-"""Public checks of the contract: call them on a class of your own, as this project's tests do on all of its own.
+"""Public checks of the contract for your own classes; this project's tests run them on all of its own.
 
-Each raises an `AssertionError` that names the rule (docs/contract.md) and what was seen.
+Each raises an `AssertionError` that names the violated rule (docs/contract.md) and what was observed.
 """
 
 from .adversaries import check_adversary

@@ -13,7 +13,7 @@ from .samples import BUDGET, D, K, T, check_fields, sample_attraction, sample_pr
 
 
 def check_adversary(cls: type, *, users: type = Cascade, **settings: Any) -> None:
-    """Check an adversary with the given settings against the contract, under every schedule, for these users."""
+    """Check an adversary with these settings against the contract, under every schedule, with these users."""
     find_class("adversary", cls, {})
     check_fields(cls, lambda n: _adversary(cls, users, n, "front", settings))
     for schedule in SCHEDULES:
@@ -22,7 +22,7 @@ def check_adversary(cls: type, *, users: type = Cascade, **settings: Any) -> Non
         except ValueError as error:
             assert schedule != "front", f"{cls.__name__}: every adversary can act at the front: {error}"
             assert "schedule" in str(error), f"{cls.__name__}: {error}"
-            continue  # a schedule may make no sense for it
+            continue  # it may refuse a schedule
         _check_rewriting(cls, make(users, sample_attraction(K), D, settings={}), foe, plain, schedule)
 
 

@@ -14,7 +14,7 @@ from .samples import D, Event, F, K, T, check_fields, feedback, sample_attractio
 
 
 def check_guard(cls: type, **settings: Any) -> None:
-    """Check a guard with the given settings against the contract."""
+    """Check a guard with these settings against the contract."""
     find_class("guard", cls, {})
     check_fields(cls, lambda n: make(cls, sample_problem(n), settings=settings))
     guard, plain = (make(cls, sample_problem(K), settings=settings) for _ in range(2))
@@ -36,13 +36,13 @@ def check_guard(cls: type, **settings: Any) -> None:
 def _watch(
     guard: Any, admit: Callable[..., Any], retract: Callable[..., Any], outcome: Callable[..., Any]
 ) -> list[Any]:
-    """Visits of heavy clients, fresh and silent ones, and impossible feedback; what the guard said of each.
+    """Feed visits of heavy clients, new ones and silent ones, and impossible feedback; return the guard's decisions.
 
-    Outcomes of clicks, of clicks that never were and of rounds that are over for long, and some taken back.
+    Includes outcomes of clicks, of clicks that never were and of long past rounds, and some that are taken back.
     """
     name = type(guard).__name__
     world = np.random.default_rng(2)
-    admitted: dict[int, Event] = {}  # by round, the visits that were admitted and not taken back
+    admitted: dict[int, Event] = {}  # visits admitted and not retracted, by round
     decisions: list[Any] = []
     for t in range(1, T + 1):
         size = D if t % 5 else int(world.integers(1, D + 1))
@@ -72,7 +72,7 @@ def _watch(
 
 
 def _take_back(name: str, guard: Any, retract: Callable[..., Any], admitted: dict[int, Event], now: int) -> list[int]:
-    """The rounds that the guard takes back: each as it was told, admitted, and not taken back before (rule 14)."""
+    """The rounds that the guard retracts: each as it was reported, admitted, and not retracted before (rule 14)."""
     back, rounds = TakenBack.create(D, F), list[int]()
     while True:
         t, client, size, examined = retract(guard, back.ranking, back.note, back.clicks)

@@ -16,7 +16,7 @@ from .samples import D, Event, F, K, T, check_fields, feedback, sample_attractio
 
 
 def check_learner(cls: type, **settings: Any) -> None:
-    """Check a learner class with the given settings against every rule of the contract. A few seconds."""
+    """Check a learner class with these settings against every rule of the contract. Takes a few seconds."""
     find_class("learner", cls, {})
     check_fields(cls, lambda n: make(cls, sample_problem(n), settings=settings))
     learner = make(cls, sample_problem(K), settings=settings)
@@ -49,7 +49,7 @@ def check_learner(cls: type, **settings: Any) -> None:
 
 
 def _live_through(learner: Any, rank: Callable[..., Any], update: Callable[..., Any]) -> list[Event]:
-    """Rounds with changing items, list sizes and late answers; checks each ranking on the way."""
+    """Play rounds with changing items, list sizes and late answers; check each ranking."""
     name = type(learner).__name__
     mind, world = np.random.default_rng(1), np.random.default_rng(2)
     log: list[Event] = []
@@ -90,7 +90,7 @@ def _update_in_two(learner: Any, visit: Visit, *answer: Any) -> None:
 
 
 def _due(waiting: list[Event], t: int) -> Iterator[Event]:
-    """Answers arrive at once, except that every thirtieth round the last ones come together, newest first."""
+    """Deliver answers at once, except that every thirtieth round the last ones come together, newest first."""
     if t % 30 < 26:
         while waiting:
             yield waiting.pop()
@@ -115,7 +115,7 @@ def _check_replay(cls: type, settings: dict[str, Any], learner: Any, log: list[E
 
 
 def _check_ties(cls: type, settings: dict[str, Any]) -> None:
-    """With nothing learnt, and items all alike, the first one must not depend on its number (rule 7)."""
+    """Without any feedback, and with identical items, the first one must not depend on its number (rule 7)."""
     alike = sample_problem(K)._replace(attraction=np.full(K, 0.3), features=np.ones((K, F)))
     learner = make(cls, alike, settings=settings)
     ranking, note, allowed = np.zeros(D, np.int64), np.zeros(D + NOTE_EXTRA), np.ones(K, np.bool_)
@@ -127,7 +127,7 @@ def _check_ties(cls: type, settings: dict[str, Any]) -> None:
 
 
 def _check_forget(learner: Any, plain: Any) -> None:
-    """What an update added, `forget` takes back; now and then an update does more than that (rule 15)."""
+    """`forget` undoes what an update added; an update may occasionally do more than that (rule 15)."""
     name, world, same = type(learner).__name__, np.random.default_rng(6), 0
     allowed, note = np.ones(K, np.bool_), np.zeros(D + NOTE_EXTRA)
     shown = np.zeros((2, D), np.int64)

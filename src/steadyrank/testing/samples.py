@@ -1,4 +1,4 @@
-"""What classes are tried on: a small problem, and feedback of every kind."""
+"""Test inputs: a small problem, and feedback of every kind."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ K, D, F, T, BUDGET = 30, 4, 3, 240, 40  # items, length, features, rounds, units
 
 
 class Event(NamedTuple):
-    """What a learner is told of a round."""
+    """A learner's input in one round."""
 
     visit: Visit
     ranking: Ints
@@ -23,7 +23,7 @@ class Event(NamedTuple):
 
 
 def sample_problem(n_items: int) -> Problem:
-    """What there is to know, for so many items."""
+    """A problem with n items."""
     return Problem(n_items, D, T, BUDGET, sample_attraction(n_items), 3, sample_features(n_items))
 
 
@@ -38,12 +38,12 @@ def sample_attraction(n_items: int) -> Floats:
 
 
 def state(record: Any) -> bytes:
-    """All memory of a record."""
+    """The memory of a record as bytes."""
     return b"".join(array.tobytes() for _, array in memory(record))
 
 
 def check_fields(cls: type, create: Callable[[int], Any]) -> None:
-    """Every field is an array or a plain number, and its type depends on nothing but the class (rule 5)."""
+    """Every field is an array or a plain number, and its type depends only on the class (rule 5)."""
     a, b = create(K), create(K + 1)
     assert isinstance(a, tuple), f"{cls.__name__}: a record is a NamedTuple"
     assert numba.typeof(a) == numba.typeof(b), (
@@ -55,7 +55,7 @@ def check_fields(cls: type, create: Callable[[int], Any]) -> None:
 
 
 def feedback(t: int, size: int, rng: np.random.Generator) -> tuple[Bools, int]:
-    """Cascade feedback, and every seventh round what no cascade user produces."""
+    """Cascade feedback, and in every seventh round feedback that no cascade user produces."""
     clicks = rng.random(size) < 0.3
     if t % 7 == 0:
         return clicks, size

@@ -13,7 +13,7 @@ from .samples import D, F, K, T, check_fields, sample_attraction, sample_feature
 
 
 def check_users(cls: type, **settings: Any) -> None:
-    """Check a click model with the given settings against the contract."""
+    """Check a click model with these settings against the contract."""
     find_class("users", cls, {})
     check_fields(cls, lambda n: _users(cls, n, settings))
     crowd = _users(cls, K, settings)
@@ -43,7 +43,7 @@ def check_users(cls: type, **settings: Any) -> None:
 
 
 def _users(cls: type, n_items: int, settings: dict[str, Any]) -> Any:
-    """Users who are told of the items' features, if that is what they ask for."""
+    """Users with the items' features, if they take them."""
     given = {"features": sample_features(n_items)} if "features" in settings_of(cls) else {}
     return make(cls, sample_attraction(n_items), D, settings={**given, **settings})
 
@@ -61,7 +61,7 @@ def _check_arrival(cls: type, crowd: Any, t: int, door: np.random.Generator, sec
 
 
 def _check_reach(cls: type, crowd: Any, clicks: Bools, examined: int) -> None:
-    """How far feedback reaches follows from its bits: cleared behind its end, it reaches as far (rule 4)."""
+    """The reach of feedback is a function of its bits: cleared behind its end, it reaches as far (rule 4)."""
     size = clicks.size
     assert 1 <= examined <= size, f"{cls.__name__}: examined {examined} of {size} positions"
     bits = clicks.copy()
@@ -74,7 +74,7 @@ def _check_reach(cls: type, crowd: Any, clicks: Bools, examined: int) -> None:
 
 
 def _check_liking(cls: type, crowd: Any) -> None:
-    """Whom nothing attracts clicks nothing, and looks at lists as these users do (rule 17)."""
+    """Users attracted by nothing click nothing, and look at lists as these users do (rule 17)."""
     nobody = crowd.liking(np.zeros(K)) if hasattr(cls, "liking") else None
     if nobody is None:
         return

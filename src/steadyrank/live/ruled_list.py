@@ -1,18 +1,18 @@
-"""The best list that keeps rules, by a learner that knows of none.
+"""The best list that keeps rules, for any learner.
 
-The learner's list is the order in which items are preferred. Items are taken in that order as long as groups allow
-them; for those left out, the learner ranks again without what it has ranked already and without groups that are full.
-Items that have to be in the list come in the order in which the learner ranks them, each for the last one that may
-leave; then items that were left out come back wherever one that the learner prefers less may leave for them. Where
+The learner's list gives the order of preference. Items are taken in that order as long as groups allow
+them; to replace those left out, the learner ranks again without the items ranked already and without full groups.
+Items that must be in the list are added in the learner's order, each replacing the last item that may
+leave; then items that were left out come back wherever a less preferred one may leave for them. If
 the sets that rules name are nested or disjoint, the lists that keep them are the bases of a matroid, and such
 exchanges lead to the best of them, whatever the items are worth as long as the learner prefers those worth more
-(Edmonds 1971). Where sets cross, no single exchange makes the list better. Every item is drawn by the learner, as the
-best of those that may stand there: so it explores as it does without rules.
+(Edmonds 1971). If sets cross, no single exchange improves the list. Every item is drawn by the learner, as the
+best of those allowed at that point: so it explores as it does without rules.
 
-Where value is the goal, the order of a list does not say which of its items it can spare: who leaves with the first
-click is shown the items by the value of one, so the last one is not the least useful. Then the list that keeps the
-rules is only the first: items and places are exchanged, within the rules, as long as the list is worth more by that
-(`exchange_by_rules`), by a draw of what items attract and clicks are worth. A boost is a factor on the latter.
+If value is the goal, the order of a list does not say which of its items it can spare: users who leave with the first
+click are shown the items by the value of a click, so the last one is not the least useful. Then the list that keeps
+the rules is only a start: items and places are exchanged, within the rules, as long as the value of the list rises
+(`exchange_by_rules`), by a draw of attractions and of the worth of clicks. A boost multiplies the latter.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,16 +34,16 @@ from .learner_state import LearnerState
 from .newcomers import NEW_LOOKS
 from .rules import Members, Rules, contradiction
 
-FREE, PINNED, PUT = range(3)  # whose a place is: the learner's own choice, a pin, or an item that rules brought
-_KEPT = 8  # rules that are kept with slots for names
-_STEPS = 5_000  # for a list, in search of items that keep all includes at once: beyond, they count as impossible
-_FEW = 100  # rules among which those that contradict are looked for
-_DEPTH = 400  # items that such a search takes at most
+FREE, PINNED, PUT = range(3)  # how a place was filled: by the learner's choice, a pin, or an item that rules required
+_KEPT = 8  # cached `SlotRules`
+_STEPS = 5_000  # search steps per list for items that keep all includes at once: beyond, they count as impossible
+_FEW = 100  # most rules among which contradicting ones are searched for
+_DEPTH = 400  # most items in such a search
 _NO_SLOTS: Ints = np.zeros(0, np.int64)
 
 
 class RuledList(NamedTuple):
-    """A list that keeps rules: slots, the note, whose each place is, and the rules that it does not keep."""
+    """A list that keeps rules: slots, the note, how each place was filled, and the rules that it does not keep."""
 
     ranking: Ints
     note: Floats
@@ -52,13 +52,13 @@ class RuledList(NamedTuple):
 
 
 class _Set(NamedTuple):
-    """Items of a group or an include: at most, or at least, so many are in a list."""
+    """Items of a group or an include: at most, or at least, `number` of them are in a list."""
 
     label: str
     number: int
-    slots: Ints  # of an include of new items: none
+    slots: Ints  # empty for an include of new items
     new: bool = False
-    named: bool = True  # item by item: an include of others asks for as many as there are
+    named: bool = True  # items are named; other includes ask for at most as many as there are
 
 
 class SlotRules:
@@ -72,10 +72,10 @@ class SlotRules:
         space: FeatureSpace | None = None,
         learns: LearnerState | None = None,
     ) -> None:
-        """Refuses rules that contradict one another whatever the list.
+        """Refuse rules that contradict one another whatever the list.
 
-        `known`: features of items by name; `space`: as they are declared, if not as the state's; `learns`: whose
-        learner makes the lists, if not the state's.
+        `known`: features of items by name; `space`: their declarations, if not the state's; `learns`: state whose
+        learner makes the lists, if another one.
         """
         space = state.features if space is None else space
         self.best = rules.when_impossible == "best"
@@ -95,17 +95,17 @@ class SlotRules:
         self.caps_of, self.needs_of = _numbers(self.caps), _numbers(self.needs)
         self.least = [need.number for need in self.needs]
         self.new_needs = tuple(number for number, need in enumerate(self.needs) if need.new)
-        self.pins: dict[int, tuple[int, str]] = {}  # by place from 0: the slot, and the rule
-        self.unkept: list[str] = []  # whatever the list
+        self.pins: dict[int, tuple[int, str]] = {}  # by place from 0: the slot and the rule
+        self.unkept: list[str] = []  # rules that no list can keep
         if self.boosts:
             check_boosts(learns or state)
         self._pin(rules, state)
-        self.most = [cap.number for cap in self.caps]  # what pins leave of it
+        self.most = [cap.number for cap in self.caps]  # limits of groups, less pinned items
         self._count_pins()
         self.pins_alone = not (self.caps or self.needs or self.boosts)
 
     def _pin(self, rules: Rules, state: LearnerState) -> None:
-        """Give pins their places."""
+        """Assign pins to their places."""
         for item, place in sorted(rules.pins.items(), key=lambda pin: pin[1]):
             slot, label = state.slot(item), f"pin {item!r} at {place}"
             others = [self.pins[place - 1][1]] if place - 1 in self.pins else []
@@ -116,7 +116,7 @@ class SlotRules:
             self.pins[place - 1] = slot, label
 
     def _count_pins(self) -> None:
-        """Refuse pins of more items of a group than it may have."""
+        """Refuse pins of more items of a group than it allows."""
         for number, cap in enumerate(self.caps):
             pinned = [label for slot, label in self.pins.values() if number in self.caps_of.get(slot, ())]
             if len(pinned) > cap.number:
@@ -129,7 +129,7 @@ class SlotRules:
         self.unkept.append(unkept)
 
     def needs_with(self, slot: int, state: LearnerState) -> tuple[int, ...]:
-        """The numbers of the includes that an item counts for."""
+        """Numbers of the includes that an item counts for."""
         own = self.needs_of.get(slot, ())
         if not self.new_needs:
             return own
@@ -138,7 +138,7 @@ class SlotRules:
         return own
 
     def kept_by(self, ranking: Sequence[int], state: LearnerState) -> bool:
-        """Whether a list of the learner's, of items that are not excluded, keeps all of them, as most lists do."""
+        """Whether a learner's list without excluded items already keeps all rules, as most lists do."""
         if self.pins or self.boosts:
             return False
         if self.caps_of:
@@ -157,23 +157,23 @@ class SlotRules:
         return not any(map(gt, self.least, has))
 
     def counted(self, slots: Iterable[int]) -> list[int]:
-        """Those of the slots that may count for an include: sooner found than for which."""
+        """The slots that may count for an include: a fast filter before `needs_with`."""
         return list(slots) if self.new_needs else [slot for slot in slots if slot in self.needs_of]
 
     def fits(self, items: Sequence[int], item: int) -> bool:
-        """Whether groups allow an item in a list beside others."""
+        """Whether groups allow an item in a list with these items."""
         caps = self.caps_of.get(item, ())
         return all(sum(n in self.caps_of.get(one, ()) for one in items) < self.most[n] for n in caps)
 
     def includes_as(self, items: Sequence[int], others: Sequence[int], state: LearnerState) -> bool:
-        """Whether a list keeps every include at least as far as another one does."""
+        """Whether a list keeps every include at least as far as another list does."""
         has, had = (
             [number for slot in slots for number in self.needs_with(slot, state)] for slots in (items, others)
         )
         return all(has.count(n) >= min(need.number, had.count(n)) for n, need in enumerate(self.needs))
 
     def check(self, state: LearnerState, length: int) -> None:
-        """Refuse rules that no list of this length, of all items, can keep; lists are not drawn."""
+        """Refuse rules that no list of this length can keep, without making a list."""
         if self.best:
             return
         for place, (_, label) in self.pins.items():
@@ -189,7 +189,7 @@ class SlotRules:
 
 
 def check_boosts(state: LearnerState) -> None:
-    """Refuse boosts where the learner does not say what they are factors on."""
+    """Refuse boosts if the learner does not estimate what they multiply."""
     name, valued = type(state.learner).__name__, state.aims_at_value
     if valued and not state.knows_worth:
         raise Refused(422, f"boosts need a learner that says what clicks are worth, which {name} does not")
@@ -200,7 +200,7 @@ def check_boosts(state: LearnerState) -> None:
 def _sets_of(
     name: str, one: Members, state: LearnerState, known: Mapping[str, Values], space: FeatureSpace
 ) -> Iterator[tuple[str, Ints]]:
-    """The sets of items that a rule is about, with what to call them."""
+    """The sets of items that a rule is about, with their labels for errors."""
     if not one.by:
         slots: Ints = np.unique(np.array([state.slot(item) for item in one.items], np.int64))
         yield repr(name), slots
@@ -221,7 +221,7 @@ def _sets_of(
 
 
 def _numbers(sets: Sequence[_Set]) -> dict[int, tuple[int, ...]]:
-    """By slot, the numbers of the sets that it is in."""
+    """The numbers of the sets that each slot is in."""
     numbers: dict[int, tuple[int, ...]] = {}
     for number, one in enumerate(sets):
         for slot in one.slots.tolist():
@@ -230,29 +230,29 @@ def _numbers(sets: Sequence[_Set]) -> dict[int, tuple[int, ...]]:
 
 
 class _Source:
-    """Where items come from: the learner's order of those that may still be taken."""
+    """Items in the learner's order, among those that may still be taken."""
 
     def __init__(
         self, state: LearnerState, rules: SlotRules, visit: Visit, some: Ints | None, rng: np.random.Generator
     ) -> None:
         self.state, self.rules, self.visit, self.some, self.rng = state, rules, visit, some, rng
-        self.seen: dict[int, int] = {}  # slots that were ranked already, with their place in the order of preference
+        self.seen: dict[int, int] = {}  # slots ranked already, with their position in the order of preference
 
     def see(self, slots: Sequence[int]) -> list[int]:
-        """Slots come next in the order of preference; those that are new in it."""
+        """Append slots to the order of preference; returns those that were not in it."""
         seen = self.seen
         fresh = [slot for slot in slots if slot not in seen] if seen else list(slots)
         seen.update(zip(fresh, range(len(seen), len(seen) + len(fresh)), strict=True))
         return fresh
 
     def more(self, wanted: int, full: Sequence[Ints]) -> list[int]:
-        """More items that were not ranked yet, but for those of groups that are full."""
+        """Further items not ranked yet, without those of full groups."""
         seen: Ints = np.fromiter(self.seen, np.int64, len(self.seen))
         without = [seen, *full] if not self.rules.out else [self.rules.excluded, seen, *full]
         return self.see(self.state.rank_more(without, self.visit, self.some, wanted, self.rng))
 
     def among(self, slots: Ints, wanted: int) -> list[int]:
-        """The best of some items that were not ranked yet."""
+        """The best of some items not ranked yet."""
         active, seen, out = self.state.active, self.seen, self.rules.out
         alive = np.array([s for s in slots.tolist() if active[s] and s not in seen and s not in out], np.int64)
         if self.some is not None:
@@ -260,7 +260,7 @@ class _Source:
         return self.see(self.state.rank_slots(alive, self.visit, wanted, self.rng))
 
     def new(self, wanted: int) -> list[int]:
-        """Items that are new, those looked at least first."""
+        """New items, fewest looks first."""
         out = self.rules.out | set(self.seen)
         drawn = self.state.newcomers.draw(wanted + len(out), self.rng)
         may = None if self.some is None else set(self.some.tolist())
@@ -268,19 +268,19 @@ class _Source:
 
 
 class _Steps:
-    """How many steps searches may still take together."""
+    """A budget of steps shared by searches."""
 
     def __init__(self) -> None:
         self.left = _STEPS
 
     def take(self) -> bool:
-        """Whether there is one more."""
+        """Use one step; returns whether there was one left."""
         self.left -= 1
         return self.left >= 0
 
 
 class _Choice:
-    """The items of a list that are not pinned, in the order in which the learner prefers them."""
+    """The items of a list that are not pinned, in the learner's order of preference."""
 
     def __init__(self, source: _Source, pinned: Sequence[int], free: int) -> None:
         self.source, self.rules, self.state = source, source.rules, source.state
@@ -323,7 +323,7 @@ class _Choice:
                 self._count(slot, 1)
 
     def fill(self) -> None:
-        """Let the learner rank further items until the list is full, or there are none left."""
+        """Let the learner rank further items until the list is full, or none are left."""
         while len(self.chosen) < self.free:
             full = [cap.slots for n, cap in enumerate(self.rules.caps) if self.counts[n] >= self.most[n]]
             more = self.source.more(2 * (self.free - len(self.chosen)), full)
@@ -332,7 +332,7 @@ class _Choice:
             self.take(more)
 
     def swaps(self, one: int, other: int) -> bool:
-        """Whether the list without `one` and with `other` keeps all that it keeps now."""
+        """Whether replacing `one` by `other` keeps every rule that is kept now."""
         rules = self.rules
         leaves = rules.caps_of.get(one, ())
         for number in rules.caps_of.get(other, ()):
@@ -344,7 +344,7 @@ class _Choice:
         return True
 
     def swap(self, one: int, other: int) -> None:
-        """Put `other` in for `one`."""
+        """Replace `one` by `other`."""
         self.chosen.remove(one)
         self._count(one, -1)
         self.chosen.append(other)
@@ -352,7 +352,7 @@ class _Choice:
         self.chosen.sort(key=self.source.seen.__getitem__)
 
     def include(self, number: int) -> bool:
-        """Bring in one more item of an include; whether that went."""
+        """Add one more item of an include; returns whether it was possible."""
         needs_with, taken = self.rules.needs_with, {*self.chosen, *self.pinned}
         counted = self.rules.counted(self.source.seen)
         rest = [s for s in counted if s not in taken and number in needs_with(s, self.state)]
@@ -376,7 +376,7 @@ class _Choice:
         return True
 
     def improve(self) -> None:
-        """Bring back what was left out for an item that the learner prefers less, as long as that goes."""
+        """Replace less preferred items by preferred ones that were left out, while possible."""
         seen = self.source.seen
         rest = [slot for slot in seen if slot not in self.chosen and slot not in self.pinned]
         while True:
@@ -396,7 +396,7 @@ class _Choice:
             rest.sort(key=seen.__getitem__)
 
     def keep_includes(self, preferred: Sequence[int]) -> None:
-        """Bring in what includes ask for, one after the other; `preferred`: the learner's list."""
+        """Add the items that includes require, one after the other; `preferred`: the learner's list."""
         repaired = False
         for number in range(len(self.least)):
             while self.has[number] < self.least[number]:
@@ -407,7 +407,7 @@ class _Choice:
             self.improve()
 
     def _cover(self, number: int, preferred: Sequence[int]) -> bool:
-        """Begin with items that keep all includes so far at once, if there are such; whether there are."""
+        """Restart from items that keep all includes so far at once, if there are any; returns whether there are."""
         allowed = _allowed(self.state, self.source.some, self.rules)
         size = self.free + len(self.pinned)
         upto = range(number + 1)
@@ -427,7 +427,7 @@ class _Choice:
         return True
 
     def _give_up(self, number: int) -> None:
-        """An include cannot be kept: it is refused, or asks for less from now on."""
+        """Refuse an include that cannot be kept, or reduce it to what is possible."""
         need, allowed = self.rules.needs[number], _allowed(self.state, self.source.some, self.rules)
         there = _count_members(self.rules, self.state, allowed, number)
         if there > self.has[number] or need.named:
@@ -439,7 +439,7 @@ class _Choice:
 
 
 def _allowed(state: LearnerState, some: Ints | None, rules: SlotRules) -> Bools:
-    """[capacity] which items may be shown."""
+    """Which items may be shown, bool[capacity]."""
     allowed: Bools = state.active.copy()
     if some is not None:
         allowed[:] = False
@@ -471,10 +471,10 @@ def _cover(
     most: Sequence[int] | None = None,
     steps: _Steps | None = None,
 ) -> list[tuple[list[int], int]] | None:
-    """Items that keep these includes at once, beside pins and within groups: how many of which; None if none do.
+    """Items that keep these includes at once, given pins and groups: how many of which; None if there are none.
 
-    Items that are in the same groups and includes are alike: a search among these kinds of items, to its end or for
-    as many steps as are left. O(items of the includes) beside that.
+    Items in the same groups and includes are interchangeable: searches among these kinds of items, exhaustively or
+    for as many steps as are left. O(items of the includes) besides that.
     """
     pinned = [slot for slot, _ in rules.pins.values()] if pinned is None else pinned
     least = rules.least if least is None else least
@@ -522,7 +522,7 @@ def _step(
     own: Sequence[int],
     step: int,
 ) -> None:
-    """Take one more item of a kind, or one less."""
+    """Add `step` items of a kind to the counts: one more, or one less."""
     used[k] += step
     for cap in caps:
         slack[cap] -= step
@@ -531,7 +531,7 @@ def _step(
 
 
 def _conflict(rules: SlotRules, state: LearnerState, allowed: Bools, size: int, number: int) -> list[str]:
-    """The rules that an include contradicts: it alone, one other, or as few as there must be."""
+    """The rules that an include contradicts: itself, one other, or a minimal set."""
     need = rules.needs[number]
     least, no_cap = rules.least, [size + 1] * len(rules.caps)
     shown, steps = state.active.copy(), _Steps()
@@ -569,17 +569,17 @@ def _conflict(rules: SlotRules, state: LearnerState, allowed: Bools, size: int, 
     for other in list(others):
         rest = [one for one in others if one != other]
         others = rest if fails([s for s, _ in pins], caps, [*rest, number]) else others
-    if steps.left < 0:  # what seemed to fail was not looked at to its end
+    if steps.left < 0:  # the search was not exhaustive
         return [need.label, "the other rules"]
     labels = [label for _, label in pins] + [rules.caps[cap].label for cap in caps]
     return labels + [rules.needs[other].label for other in others] + [need.label]
 
 
 def _boosted(source: _Source, preferred: list[int]) -> list[int]:
-    """The order of preference with boosted items where their estimates, times their factors, put them.
+    """The order of preference with boosted items placed by their estimates times their factors.
 
-    An item stands before the first one that is worth less than it, but a factor above 1 moves none down, and one
-    below 1 none up.
+    A boosted item goes before the first one that is worth less, but a factor above 1 never moves an item down, and
+    one below 1 never up.
     """
     boosts, state = source.rules.boosts, source.state
     there = [slot for slot in boosts if state.active[slot] and (source.some is None or slot in source.some)]
@@ -593,7 +593,7 @@ def _boosted(source: _Source, preferred: list[int]) -> list[int]:
     estimates = state.estimates_at(source.visit, slots)
     assert estimates is not None
     worth: list[float] = estimates.tolist()
-    enters = []  # before which of the items that stay, and among equals by worth
+    enters = []  # insertion points among the other items, and worth among equals
     for i, slot in enumerate(moved):
         own, place = worth[len(stay) + i] * boosts[slot], 0
         while place < len(stay) and worth[place] >= own:
@@ -620,10 +620,10 @@ def rank_by_rules(
     length: int,
     rng: np.random.Generator,
 ) -> RuledList:
-    """A list that keeps rules, the best by the order in which the learner prefers the items.
+    """The best list that keeps the rules, by the learner's order of preference.
 
-    O(rules + places) beside what the learner does. It ranks again where groups are exceeded or an include lacks an
-    item; where few items may come, that is O(items).
+    O(rules + places) besides the learner's time. The learner ranks again if groups are exceeded or an include lacks
+    an item; if few items are allowed, that is O(items).
     """
     some = None if candidates is None else state.slots_of(candidates)
     base, note = state.rank_without(rules.excluded, visit, some, length, rng)
@@ -639,7 +639,7 @@ def rank_by_rules(
     else:
         source = _Source(state, rules, visit, some, rng)
         source.see(preferred)
-        source.see(pins)  # they are no candidates for other places
+        source.see(pins)  # excludes them from other places
         if rules.boosts and not valued:
             preferred = _boosted(source, preferred)
         choice = _Choice(source, pins, size - len(pins))
@@ -659,9 +659,10 @@ def rank_by_rules(
 
 
 def _by_value(choice: _Choice, ranking: list[int], tried: int) -> list[int]:
-    """A list that keeps rules, made worth as much as exchanges that keep them can make it.
+    """A list that keeps rules, improved in value by exchanges that keep them.
 
-    Pins stay in their places, and items that are new, or `tried` again, in the list: they are there to be learnt of.
+    Pins keep their places, and items that are new, or `tried` again, stay in the list, because they are there to be
+    learnt about.
     """
     source, rules, state = choice.source, choice.rules, choice.state
     known, may = state.newcomers.known, None if source.some is None else set(source.some.tolist())
@@ -696,7 +697,7 @@ def _by_value(choice: _Choice, ranking: list[int], tried: int) -> list[int]:
 def _pins_of(
     rules: SlotRules, state: LearnerState, some: Ints | None, size: int, unkept: list[str]
 ) -> dict[int, int]:
-    """The pins that a list of so many places can have, by place; the others are refused, or named."""
+    """The pins that a list of this size can have, by place; the others are refused, or named as not kept."""
     pinned = {}
     for place, (slot, label) in rules.pins.items():
         why = ""
@@ -718,9 +719,9 @@ def _pins_of(
 def _arrange(
     rules: SlotRules, pinned: Mapping[int, int], chosen: Sequence[int], order: Sequence[int], unkept: list[str]
 ) -> list[int]:
-    """Pins at their places, the others at those left, best first by how much places are looked at.
+    """Pins at their places, the other items at the remaining places, best first by attention.
 
-    Where groups leave too few items for a pin's place, it is refused, or stands last and is named.
+    If groups leave too few items to reach a pin's place, the pin is refused, or comes last and is named as not kept.
     """
     size = len(pinned) + len(chosen)
     late = [place for place in pinned if place >= size]
@@ -743,21 +744,21 @@ def _arrange(
 
 
 class RuledLists:
-    """Lists of one state under rules, and what is known of its items by name, which groups may go by."""
+    """Lists of one state under rules, and its items' features by name, which groups may use."""
 
     def __init__(self, state: LearnerState, known: dict[str, Any]) -> None:
-        """`known`: features of items; who changes them calls `describe`."""
+        """`known`: features of items; changes go through `describe`."""
         self._state, self.known = state, known
-        self._made: dict[int, tuple[Rules, SlotRules]] = {}  # of the latest rules: most often they are the same again
+        self._made: dict[int, tuple[Rules, SlotRules]] = {}  # cache: the same rules usually come again
 
     def describe(self, item: str, values: Values | None) -> None:
-        """What is known of an item from now on."""
+        """Set the features of an item."""
         if values is not None and self._state.features.items:
             self.known[item] = dict(values)
             self._made.clear()
 
     def slot_rules(self, rules: Rules) -> SlotRules:
-        """Rules with slots for names; refused if they contradict one another."""
+        """`SlotRules` of these rules, cached; refused if they contradict one another."""
         made = self._made.get(id(rules))
         if made is None:
             if len(self._made) >= _KEPT:
@@ -773,5 +774,5 @@ class RuledLists:
         length: int,
         rng: np.random.Generator,
     ) -> RuledList:
-        """A list that keeps rules."""
+        """A list that keeps the rules."""
         return rank_by_rules(self._state, self.slot_rules(rules), visit, candidates, length, rng)

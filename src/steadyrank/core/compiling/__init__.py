@@ -1,1 +1,1 @@
-"""How this package compiles: decorators, a cache on disk, and what numba lacks."""
+"""Compilation: decorators, a cache on disk, and features that numba lacks."""

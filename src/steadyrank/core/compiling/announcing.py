@@ -1,6 +1,6 @@
-"""Tells people that they wait for the compiler: on the standard error stream, once a second has gone by.
+"""Tell users on the standard error stream that the compiler is running, once it takes longer than a second.
 
-It stands apart from `jit`, whose text decides about all compiled code that is kept.
+Separate from `jit`, because a change of that module invalidates all cached code.
 """
 
 import contextlib
@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 
 from .jit import cache_root, told_of_compiling
 
-_SILENT = 1.0  # seconds of compiling that nobody is told of
-_unannounced: list[None] = []  # one for each `unannounced` that is open
+_SILENT = 1.0  # seconds of compiling before the message
+_unannounced: list[None] = []  # one entry per open `unannounced`
 
 
 @contextlib.contextmanager
 def unannounced() -> Iterator[None]:
-    """While open, `announcing` says nothing: somebody else does."""
+    """While open, `announcing` prints nothing, because the caller does."""
     _unannounced.append(None)
     try:
         yield
@@ -27,12 +27,12 @@ def unannounced() -> Iterator[None]:
 
 @contextlib.contextmanager
 def announcing(what: str, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
-    """While open, say that `what` is compiled if it is, and takes a second; nothing in a worker of a pool."""
+    """While open, report that `what` is compiled once that takes a second; silent in workers of a pool."""
     if _unannounced or multiprocessing.parent_process() is not None:
         yield
         return
     began: list[float] = []
-    said: list[float] = []  # when
+    said: list[float] = []  # time of the message
     shown = sys.stderr.isatty()
 
     def tell(begins: bool) -> None:
@@ -43,7 +43,7 @@ def announcing(what: str, clock: Callable[[], float] = time.monotonic) -> Iterat
             return
         said.append(now)
         words = f"steadyrank: compiling {what}, once on this machine: up to a minute, longer where others work"
-        # a line that counts; it takes the place of progress that is shown there
+        # a line with a running time, in place of a progress bar
         sys.stderr.write(f"\r\x1b[K{words} ({now - began[0]:.0f} s) ..." if shown else f"{words} ...\n")
         sys.stderr.flush()
 

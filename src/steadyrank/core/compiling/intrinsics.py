@@ -1,6 +1,6 @@
-"""What compiled code can do that numba does not offer: borrow without counting, scratch on the stack, generators.
+"""Operations for compiled code that numba lacks: borrowing without reference counts, stack memory, generators.
 
-The interpreted versions are beside the compiled ones: with compilation switched off they do the same, less quickly.
+Interpreted versions are defined beside the compiled ones: with compilation disabled they do the same, more slowly.
 """
 
 import ctypes
@@ -80,7 +80,7 @@ def _row_of(context: Any, builder: Any, kind: Any, value: Any, s: Any) -> Any:
 
 
 def addresses(rng: np.random.Generator) -> Any:
-    """Where a generator's state and functions are, int64[5]; valid as long as it lives. For `generator_at`."""
+    """Addresses of a generator's state and functions, int64[5], for `generator_at`; valid while it lives."""
     found: Any = rng.bit_generator.ctypes
     functions = (found.next_uint64, found.next_uint32, found.next_double)
     pointers = [ctypes.cast(function, ctypes.c_void_p).value for function in functions]
@@ -104,18 +104,18 @@ def _generator_at(typing_context: Any, places: Any) -> Any:
     return rng(places), generate
 
 
-# The generator whose `addresses` these are, borrowed. Handing over the generator itself takes six microseconds a
-# call, because numba looks its functions up by name and casts them one by one each time.
+# The generator with these `addresses`, borrowed. Passing the generator itself takes six microseconds a
+# call, because numba looks up and casts its functions one by one each time.
 generator_at: Any = intrinsic(_generator_at)
 
-# The same array, generator or record of these, without its reference count, for use while the owner lives: in a loop,
-# each call with an array would otherwise count up and down by locked instructions.
+# The same array, generator or record of these without its reference count, valid while the owner lives: in a loop,
+# each call with an array would otherwise count up and down with atomic instructions.
 borrowed: Any = (lambda value: value) if _INTERPRETED else intrinsic(_borrow)
 
-# A record of which each array is that array's row s, borrowed; scalars stay. Compiled code alone: `parts.segments`.
+# A record whose arrays are row s of the given ones, borrowed; scalars stay. Only in compiled code: `core.segments`.
 row_of: Any = intrinsic(_row)
 
-# Like np.empty, at no cost, gone when the function returns: for scratch of a few kilobytes, never inside a loop.
+# Like np.empty, but on the stack: for scratch memory of a few kilobytes, freed on return, never inside a loop.
 stack_floats: Any = np.empty if _INTERPRETED else intrinsic(_on_stack(types.float64))
 stack_ints: Any = (lambda size: np.empty(size, np.int64)) if _INTERPRETED else intrinsic(_on_stack(types.int64))
 stack_bools: Any = (lambda size: np.empty(size, np.bool_)) if _INTERPRETED else intrinsic(_on_stack(types.boolean))

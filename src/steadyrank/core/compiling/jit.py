@@ -1,8 +1,8 @@
-"""How this package compiles: one decorator, and a disk cache that cannot go stale.
+"""Compilation: one decorator, and a disk cache that cannot become stale.
 
-Numba's own disk cache does not see edits made in other files, nor flags such as bounds checking, and two
-processes that save at once can exchange their code. Here each compiled function is a file of its own, named after
-everything that decides its machine code: its sources, those of what it calls and of the records in its signature,
+Numba's own disk cache does not detect edits in other files, nor flags such as bounds checking, and two
+processes that save at once can swap their code. Here each compiled function is a file of its own, named after
+everything that determines its machine code: its sources, those of its callees and of the records in its signature,
 versions and flags. What one process compiles, others wait for.
 """
 
@@ -47,9 +47,9 @@ _FLAGS = (
     "SLP_VECTORIZE",
     "USING_SVML",
 )
-_MOST_BYTES = 1 << 30  # that the cache may take: all learners take a tenth of it
-_PATIENCE = 120.0  # seconds that a process waits for what another compiles, which may have been stopped
-_PLAIN_TYPES = (  # what a signature may have beside records: no code of anybody's is part of them
+_MOST_BYTES = 1 << 30  # size limit of the cache: all learners take a tenth of it
+_PATIENCE = 120.0  # seconds to wait for code that another process compiles, which may have been stopped
+_PLAIN_TYPES = (  # types allowed in a signature besides records: they contain no code
     types.Array,
     types.Boolean,
     types.NoneType,
@@ -61,49 +61,49 @@ _PLAIN_TYPES = (  # what a signature may have beside records: no code of anybody
 
 
 def surroundings() -> str:
-    """What decides compiled code beside the sources: versions and flags, as text."""
+    """What determines compiled code besides the sources, as text: versions and flags."""
     flags = "".join(f"{flag}={getattr(config, flag, None)};" for flag in _FLAGS)
     return f"{numba.__version__} {np.__version__}{flags}"
 
 
 def _version() -> str:
-    """Twelve hexadecimal digits that change with Python, numba, numpy and what else decides all compiled code."""
+    """Twelve hexadecimal digits that depend on Python, numba, numpy and whatever else affects all compiled code."""
     whole = f"{sys.implementation.cache_tag} {surroundings()} late={ACTIVE}"
     return hashlib.sha256(whole.encode()).hexdigest()[:12]
 
 
 def cache_root() -> pathlib.Path:
-    """Where compiled code is kept: STEADYRANK_CACHE, else steadyrank below the user's cache directory."""
+    """The cache directory: STEADYRANK_CACHE, else steadyrank below the user's cache directory."""
     if chosen := os.environ.get("STEADYRANK_CACHE"):
         return pathlib.Path(chosen).expanduser()
     return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "steadyrank"
 
 
-@functools.cache  # once a process, and only if it compiles: to look at all files takes longer than to load some
+@functools.cache  # once per process, and only if it compiles: listing all files takes longer than loading some
 def _make_room(root: pathlib.Path) -> None:
-    """Remove what has not been used for longest if the cache is too large: only from folders named like ours.
+    """Evict the least recently used files if the cache is too large; only in folders named like ours.
 
-    A clock that is wrong changes the order, and no more: nothing goes because of its age.
+    A wrong clock changes only the order: nothing is evicted because of its age.
     """
     files = []
     for path in root.glob("*/*"):
-        with contextlib.suppress(FileNotFoundError):  # others save and remove meanwhile
+        with contextlib.suppress(FileNotFoundError):  # other processes save and remove concurrently
             if re.fullmatch("[0-9a-f]{12}", path.parent.name) and (about := path.stat()):
                 files.append((about.st_mtime, about.st_size, path))
     too_much = sum(size for _, size, _ in files) - _MOST_BYTES
     if too_much <= 0:
         return
-    too_much += _MOST_BYTES // 5  # so that it is not soon too large again
+    too_much += _MOST_BYTES // 5  # leaves room, so that it is not soon too large again
     for _, size, path in sorted(files):
-        with contextlib.suppress(OSError):  # another process was faster
+        with contextlib.suppress(OSError):  # another process removed it first
             path.unlink()
-            path.parent.rmdir()  # only if it was the last one
+            path.parent.rmdir()  # succeeds only if the folder is empty
         if (too_much := too_much - size) <= 0:
             break
 
 
 def _prepare(root: pathlib.Path) -> pathlib.Path | None:
-    """Make this version's directory; None, with a warning, if nothing can be written there."""
+    """Create this version's directory; None, with a warning, if it is not writable."""
     home = root / _version()
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -125,7 +125,7 @@ _HOME = None if _INTERPRETED else _prepare(cache_root())
 
 
 class _Implementation(CompileResultCacheImpl):
-    """How numba writes compiled code down, without its choice of a place."""
+    """Numba's serialization of compiled code, without its choice of a location."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._lineno = function.__code__.co_firstlineno
@@ -133,7 +133,7 @@ class _Implementation(CompileResultCacheImpl):
 
 
 def _records(kinds: Any) -> Iterator[type | None]:
-    """The record classes among the types, at any depth; None for a type that may hold code of others."""
+    """The record classes among the types, at any depth; None for a type that may contain foreign code."""
     for kind in kinds:
         if isinstance(kind, types.BaseTuple):
             if (own := getattr(kind, "instance_class", None)) is not None:
@@ -144,13 +144,13 @@ def _records(kinds: Any) -> Iterator[type | None]:
 
 
 class _Cache(NullCache):
-    """What a dispatcher asks for its compiled code before it compiles: a file for each signature.
+    """Cache of a dispatcher's compiled code: one file per signature.
 
-    The name of the file tells whether it is the right one. Code for records from outside this package, for functions
-    that are handed over, or of functions with variables of another is neither saved nor loaded: no digest covers it.
+    The file name determines the content. Code for records from outside this package, for functions
+    passed as arguments, or with closure variables of such a function is not cached: no digest covers it.
 
-    What is missing is claimed before it is compiled: others that need it wait, then load it. Functions are claimed
-    before those that they call, so nobody waits in a circle. Claims end with the process, and are ignored after long.
+    Missing code is claimed before it is compiled: other processes wait, then load it. Functions are claimed
+    before their callees, so processes cannot deadlock. Claims end with the process, and time out.
     """
 
     kind = "outer"
@@ -162,11 +162,11 @@ class _Cache(NullCache):
 
     @property
     def cache_path(self) -> str:
-        """The folder, as numba's statistics of a function have it."""
+        """The folder, for numba's statistics of a function."""
         return str(self._home)
 
     def _file(self, sig: Any, codegen: Any) -> pathlib.Path | None:
-        """Where code for these types is kept, if at all."""
+        """The file for these types; None if their code is not cached."""
         function, records = self._function, list(_records(getattr(sig, "args", sig)))
         if function.__closure__ is not None or None in records:
             return None
@@ -182,7 +182,7 @@ class _Cache(NullCache):
         return self._home / f"{name}-{self.kind}-{key[:32]}.code"
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The code for these types, if it is kept or another process is making it."""
+        """Load the code for these types, if it is cached or another process is compiling it."""
         target_context.refresh()
         file = self._file(sig, target_context.codegen())
         if file is None:
@@ -191,7 +191,7 @@ class _Cache(NullCache):
         return self._load(file, sig, target_context) if code is None and self._claim(sig, file) else code
 
     def _claim(self, sig: Any, file: pathlib.Path) -> bool:
-        """Whether this process, perhaps after a wait for another, is the one to compile for these types."""
+        """Whether this process should compile for these types, possibly after waiting for another one."""
         if sig in self._claims:
             return False
         try:
@@ -209,14 +209,14 @@ class _Cache(NullCache):
         return False
 
     def releasing(self, compile_: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """A dispatcher's `compile` that ends the claim: the code is there, or could not be made."""
+        """Wrap a dispatcher's `compile` so that it releases the claim, whether or not compilation succeeds."""
 
         def compile_once(sig: Any) -> Any:
             try:
                 return compile_(sig)
             finally:
                 if claim := self._claims.pop(sig, None):
-                    fcntl.flock(claim, fcntl.LOCK_UN)  # who waits has it open, and will find the code
+                    fcntl.flock(claim, fcntl.LOCK_UN)  # waiting processes have it open, and will find the code
                     with contextlib.suppress(OSError), claim:
                         os.unlink(claim.name)
 
@@ -228,18 +228,18 @@ class _Cache(NullCache):
             if kept_for != sig:
                 return None
             with contextlib.suppress(OSError):
-                os.utime(file)  # it is of use: others go first
+                os.utime(file)  # marks it as recently used
             return self._implementation.rebuild(target_context, code)
         except FileNotFoundError:
             return None
-        except Exception as error:  # a torn or foreign file: any error means that it is of no use
+        except Exception as error:  # a torn or foreign file: on any error it is useless
             warnings.warn(f"compiled code was unreadable and is made anew: {error!r}", RuntimeWarning, stacklevel=2)
             with contextlib.suppress(OSError):
                 file.unlink()
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep the code for these types, or warn that it cannot be."""
+        """Save the code for these types, or warn that it cannot be saved."""
         file = self._file(sig, data.codegen)
         if file is None or not self._implementation.check_cachable(data):
             return
@@ -249,7 +249,7 @@ class _Cache(NullCache):
             file.parent.mkdir(parents=True, exist_ok=True)
             try:
                 part.write_bytes(content)
-                part.replace(file)  # whole or not at all
+                part.replace(file)  # atomic
             finally:
                 part.unlink(missing_ok=True)
             _make_room(self._home.parent)
@@ -258,7 +258,7 @@ class _Cache(NullCache):
 
 
 class _InnerCache(_Cache):
-    """Of code that only compiled code calls: kept beside that which Python calls."""
+    """Cache of code called only from compiled code, stored beside the code called from Python."""
 
     kind = "inner"
 
@@ -315,26 +315,26 @@ def told_of_compiling(tell: Callable[[bool], None]) -> contextlib.AbstractContex
 def kernel(function: F) -> F:
     """Compile `function` on first call, without the GIL.
 
-    Functions of this package are kept on disk between processes. Others are not: an edit of a user's file, or
+    Functions of this package are cached on disk between processes. Others are not: an edit of a user's file, or
     of anything it calls, takes effect at the next call.
     """
     return _compiled(function, counting=True, kept=True)
 
 
 def no_refcount(function: F) -> F:
-    """`kernel` for functions that allocate nothing and return no array but a borrowed one: they count no references.
+    """`kernel` without reference counting, for functions that allocate nothing and return no array but borrowed ones.
 
-    In a loop that runs a million times a second, the counting would be most of the work. Numba refuses to compile
-    one that allocates.
+    In a loop that runs a million times a second, counting would take most of the time. Numba refuses to compile
+    a function that allocates.
     """
     return _compiled(function, counting=False, kept=True)
 
 
 def inlined(function: F) -> F:
-    """Compile `function` as part of each function that calls it: what it is given is not handed over.
+    """Inline `function` into each function that calls it, so that its arguments need not be passed.
 
-    A record of twenty arrays is a few hundred words, and a loop that hands it over in each round feels it. It is for
-    compiled callers alone: Python is refused, since generators that it would give have ended the process.
+    A record of twenty arrays is a few hundred words, and passing it in each round is measurable. Only for
+    compiled callers: calls from Python are refused, since passing generators from there has crashed the process.
     """
     compiled: Any = numba.njit(inline="always", nogil=True, error_model="numpy")(function)
 
@@ -347,7 +347,7 @@ def inlined(function: F) -> F:
 
 
 def in_python(function: F) -> F:
-    """A compiled function as Python runs it, with all that it calls: for what is run once, and soon done."""
+    """A compiled function, and all that it calls, as interpreted Python: for short code that runs once."""
     plain: Any = getattr(function, "py_func", function)
     named = {name: plain.__globals__.get(name) for name in plain.__code__.co_names}
     calls = {name: in_python(value) for name, value in named.items() if hasattr(value, "py_func")}
@@ -355,5 +355,5 @@ def in_python(function: F) -> F:
 
 
 def uncached(function: F) -> F:
-    """Compile `function` on first call and keep nothing on disk, whoever wrote it."""
+    """Compile `function` on first call and cache nothing on disk, whoever wrote it."""
     return _compiled(function, counting=True, kept=False)

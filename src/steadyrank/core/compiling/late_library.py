@@ -1,11 +1,11 @@
-"""Compiled code that only compiled code calls becomes machine code once: as part of what Python calls.
+"""Generate machine code only for functions that Python calls, with their compiled callees linked in.
 
-Numba optimises each function together with all that it calls, and makes machine code of it, at every level of calls.
-Where nobody but compiled code calls a function, that work is thrown away: its caller takes the intermediate code and
-begins anew. SteadyRank has 170 such functions up to ten levels deep, and it was two fifths of the time to compile it.
-Here such a function is only put together; results are the same, since optimisation may not change them.
+Numba optimises each function together with all its callees, and generates machine code for it, at every level of
+calls. For a function called only from compiled code that work is wasted: its caller takes the intermediate code and
+starts over. SteadyRank has 170 such functions up to ten levels deep, and it was two fifths of the time to compile it.
+Here such a function is only linked; results are the same, since optimisation may not change them.
 
-This reaches into numba, and is an optimisation only: `late_linking` decides whether it is used.
+This depends on numba's internals, and is only an optimisation: `late_linking` decides whether it is used.
 """
 
 import contextlib
@@ -21,8 +21,8 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import lookup_environment
 from numba.core.registry import cpu_target
 
-_ENVIRONMENT = "_ZN08NumbaEnv"  # how names of environments begin: what a function raises, and its constants
-_LINKABLE = "linkable"  # beside numba's own kinds of what is kept on disk
+_ENVIRONMENT = "_ZN08NumbaEnv"  # prefix of environment names; environments hold a function's constants and exceptions
+_LINKABLE = "linkable"  # a kind of cached object besides numba's own
 # The methods that are replaced: without one of these names, a replacement would never be called.
 _REPLACED = (
     "_ensure_finalized",
@@ -37,7 +37,7 @@ _here = threading.local()
 
 
 def _inside() -> bool:
-    """Whether this thread is compiling our own code."""
+    """Whether this thread is compiling this package's code."""
     return getattr(_here, "inside", False)
 
 
@@ -64,7 +64,7 @@ def late(wait: bool = True) -> Iterator[None]:
 
 
 class _TolerantCodegen:
-    """The codegen as late libraries have it: an environment whose function has no address yet is set later."""
+    """A codegen for late libraries: skips environments of functions that have no address yet."""
 
     def __init__(self, codegen: Any) -> None:
         self._codegen = codegen
@@ -111,7 +111,7 @@ class LateLibrary(JITCodeLibrary):
         super().finalize()
 
     def _emit(self) -> None:
-        """Make machine code of what was put together."""
+        """Generate the machine code."""
         self._waits = False
         self._get_module_for_linking()  # as it is: others may have linked it before
         self._dynamic_globals.clear()
@@ -156,17 +156,17 @@ class LateLibrary(JITCodeLibrary):
 
 
 def works() -> bool:
-    """Whether numba has what is replaced here, and two small functions come out right: some 20 milliseconds."""
+    """Whether numba has everything that is replaced here, and two small functions work: takes about 20 ms."""
     try:
         codegen: Any = cpu_target.target_context.codegen()
         replaced = all(hasattr(JITCodeLibrary, name) for name in _REPLACED)
         return replaced and all(hasattr(codegen, name) for name in _OF_THE_CODEGEN) and _links_late(codegen)
-    except Exception:  # whatever it is, numba is not as it was
+    except Exception:  # whatever the error, numba has changed
         return False
 
 
 def _links_late(codegen: Any) -> bool:
-    """Whether a function waits that another calls, is kept and read back, and its caller is right."""
+    """Whether a callee is deferred, cached and read back, and its caller works."""
     with late():
         called = codegen.create_library("steadyrank.twice")
         called.linkable = True
@@ -177,14 +177,14 @@ def _links_late(codegen: Any) -> bool:
         caller.add_ir_module(_adding(caller, "steadyrank.thrice", "steadyrank.twice"))
         address = caller.get_pointer_to_function("steadyrank.thrice")
         absent = read.get_pointer_to_function("steadyrank.nothing")
-        caller.codegen.set_env("steadyrank.nothing", None)  # has no address: nothing happens
+        caller.codegen.set_env("steadyrank.nothing", None)  # has no address, so it is ignored
     if not address or absent or not (called._waits and read._waits) or caller._waits:
         return False
     return bool(ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)(14) == 42)
 
 
 def _adding(library: Any, name: str, other: str | None) -> Any:
-    """The function that adds its argument to what `other` makes of it, or to itself."""
+    """IR of a function that adds its argument to the result of `other`, or to itself."""
     module, number = library.create_ir_module(name), ir.IntType(64)
     kind = ir.FunctionType(number, [number])
     function = ir.Function(module, kind, name)

@@ -1,8 +1,8 @@
-"""Which sources decide what a module's functions compile to: its own, and those that it imports, at any depth.
+"""The sources that determine a module's compiled code: its own, and those that it imports, at any depth.
 
 Compiled code contains the functions that it calls and the constants that it reads. Both are imported, so a module
-with all that it reaches by imports covers them. Packages that find their modules by looking into their folder
-reach none of them: the record types of a signature name those that matter.
+and everything that it reaches by imports cover them. Packages that discover their modules in a folder
+reach none of them: the record types of a signature identify the relevant ones.
 """
 
 import functools
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 _NAME = __name__.partition(".")[0]
 _PACKAGE = pathlib.Path(__file__).parents[__name__.count(".") - 1]
-# By pattern and not by parsing, which takes sixty times as long. What only type checkers import is no part of it.
+# Regular expressions, because parsing takes sixty times as long. Imports for type checkers only are left out.
 _LEFT_OUT = re.compile(r"#[^\n]*|^if TYPE_CHECKING:\n(?:[ \t]+[^\n]*\n|\n)*", re.MULTILINE)
 _IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]*(\([^)]*\)|(?:\\\n|[^\n])*)|import[ \t]+([\w., \t]+))",
@@ -26,7 +26,7 @@ _IMPORT = re.compile(
 
 class _Source(NamedTuple):
     path: str
-    folder: str  # the package that relative imports begin in
+    folder: str  # package for relative imports
     stamp: tuple[int, ...]
 
 
@@ -36,7 +36,7 @@ def _stamp(path: str) -> tuple[int, ...]:
 
 
 def _all_sources() -> dict[str, _Source]:
-    """Every module of this package by its name, as it is now."""
+    """Every module of this package by its name, in its current state."""
     sources = {}
     for folder, _, files in os.walk(_PACKAGE):
         package = ".".join((_NAME, *pathlib.Path(folder).relative_to(_PACKAGE).parts))
@@ -48,7 +48,7 @@ def _all_sources() -> dict[str, _Source]:
     return sources
 
 
-_SOURCES = _all_sources()  # before any compiled module is imported: a later edit is not what was imported
+_SOURCES = _all_sources()  # taken before any compiled module is imported, to detect later edits
 
 
 @functools.cache
@@ -69,7 +69,7 @@ def _imports(module: str, text: str) -> Iterator[str]:
 
 @functools.cache
 def reached(module: str) -> frozenset[str]:
-    """The module and all of this package that it imports, at any depth."""
+    """The module and all modules of this package that it imports, at any depth."""
     seen, ahead = {module}, [module]
     while ahead:
         new = _read(ahead.pop())[1] - seen
@@ -80,10 +80,10 @@ def reached(module: str) -> frozenset[str]:
 
 @functools.cache
 def digest(module: str) -> str | None:
-    """What changes with each source that decides the module's compiled code; None if that is not known.
+    """A digest of all sources that determine the module's compiled code; None if it is unknown.
 
-    It is not known of modules from elsewhere, nor where a file is no longer as it was when this process began: the
-    text that was imported may be the one before or after.
+    It is unknown for modules from elsewhere, and if a file has changed since this process started: the
+    imported text may be the old or the new one.
     """
     if module not in _SOURCES:
         return None

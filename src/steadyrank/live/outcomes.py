@@ -38,7 +38,7 @@ def with_goal(learner: str | type, settings: Mapping[str, Any], goal: Goal) -> d
 
 
 def amount_of(value: Any, kind: str, name: str = "value") -> float:
-    """What an outcome adds to what a click is worth; less than 0 for a return. `name`: what the value is called."""
+    """The amount that an outcome adds to its click's worth; negative for a return. `name`: used in errors."""
     try:
         amount = real(name, value, 0.0, MOST_VALUE)
     except ValueError as error:

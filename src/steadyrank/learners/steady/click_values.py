@@ -1,20 +1,20 @@
-"""What a click on an item is worth: the chance that something comes of it, times the value of what comes. Ours.
+"""The worth of a click on an item: the chance of an outcome times the outcome's value. Ours.
 
-**Chance.** Of the clicks on an item, some lead to an outcome. Outcomes come late: a click of a rounds ago counts as
-one of which all is known with the chance F(a) that its outcome would be known by now (Chapelle 2014, for exponential
-delays; here some share of the outcomes is known at once). Outcomes are few beside clicks, so the chance has the Gamma
-posterior of a Poisson rate, with the item's outcomes and the clicks that count, and a prior fitted across items.
+**Chance.** Some of the clicks on an item lead to an outcome. Outcomes come late: a click of a rounds ago counts as
+complete with the chance F(a) that its outcome would be known by now (Chapelle 2014, for exponential
+delays; here a share of the outcomes is known at once). Outcomes are few compared with clicks, so the chance has the
+Gamma posterior of a Poisson rate, with the item's outcomes and complete clicks, and a prior fitted across items.
 
-**Value.** What comes of a click has a heavy tail, and one false outcome must not make an item. So values are cut off
-at a cap that few outcomes exceed, a share and a few more, as in the trimmed mean (Lugosi and Mendelson 2021, where
-both have constants for the worst case); an item's own outcomes can raise its cap, if there are several as large. The
-mean is drawn towards what is expected of the item by the credibility of Bühlmann 1967: as if it had so many further
-outcomes of that value. Values are counted on a logarithmic scale, with their sums: whatever was counted can be taken
-back.
+**Value.** Values of outcomes are heavy-tailed, and one false outcome must not make an item. So values are capped
+so that only a share of the outcomes, plus a few, exceed the cap, as in the trimmed mean (Lugosi and Mendelson 2021,
+where both have constants for the worst case); several large outcomes of an item can raise its own cap. The
+mean is shrunk towards the value expected of the item with the credibility of Bühlmann 1967: as if the item had a
+number of further outcomes of that value. Values are counted in logarithmic bins, with their sums, so that they can be
+retracted.
 
-Chances and values are the items' own in every regime: clicks are bought, prices are not. Clicks are counted from when
-the first outcome is reported: of clicks before that it is not known how many led to something. What came of those
-that did says what an outcome is worth, and nothing of chances and delays.
+Chances and values belong to items, whatever the regime: clicks can be bought, prices cannot. Clicks are counted from
+the first reported outcome on: of earlier clicks it is unknown how many led to something. Their outcomes count for
+the value of an outcome, but not for chances and delays.
 """
 
 import math
@@ -27,53 +27,53 @@ from ...core.compiling.jit import kernel, no_refcount
 from ...core.kernels import largest, psi
 from ..shared.thompson import group_of, miss_of, posterior_of
 
-BINS, RATIO, FIRST = 24, 4.0, 4.0**-8  # of values: powers of 4 from 1.5e-5 on
-DELAYS = 40  # of delays: powers of 2, from 1 round on; [0] is what was known at once
-BEYOND = 0.02  # of the outcomes may be larger than the cap,
-BEYOND_ALL, BEYOND_OWN = 1, 2  # and so many more: of all outcomes, or of an item's own
-FEW = 10  # outcomes, and items with any, from which on laws are fitted to them
-LEAST = 1e-6  # that an item attracts
-CHANCE = 0.02  # that something comes of a click, before anything is known
-VARIATION = 1.0, 0.05, 25.0  # of an outcome's value about its item's mean, squared: before a fit, least, most
-WEIGHTS = 4.0, 0.2, 10_000.0  # outcomes that what is expected of an item counts for: before a fit, least, most
-STEPS = 20  # of a fit, each time
-DOUBT = 2.0  # items that the first variance of items counts for
-STEEPEST, GENTLE = 2.0, 4.0  # slopes lie between 0 and the first; 0 counts for so much beside the items
-GROWN = 16  # laws are fitted anew when there are a 16th more outcomes or clicks
-HEAVY = 10.0  # times that a late outcome counts at most for those still missing
-LISTED, EACH = 16, 4  # items that are drawn for a list: so many, and so many for each place
-FEW_ALLOWED = 2  # if fewer of them may be shown than so many times the places, others are chosen for this list alone
-DRAWN_BY = 0.5  # deviations of a draw, at most: the best of 0.5 and 1 in bench/outcomes.py
-HOPE = 1.5  # standard deviations above its mean by which an item is chosen for that
-REFRESHED = 64  # the items that are drawn are chosen anew after a 64th of as many rounds as there are items
-MEAN, WEIGHT, SLOPE, CENTRE = range(4)  # places of ClickValues.chance and ClickValues.law
-VARIES, CAP = range(4, 6)  # further ones of ClickValues.law
-LATE, AT_ONCE = range(2)  # places of ClickValues.delay
-CLICKS, OUTCOMES, NEXT_FIT, NEXT_LIST, SIZE, BEGUN = range(6)  # places of ClickValues.tally
+BINS, RATIO, FIRST = 24, 4.0, 4.0**-8  # bins of values: powers of 4 from 1.5e-5 on
+DELAYS = 40  # bins of delays: powers of 2 from 1 round on; [0]: known at once
+BEYOND = 0.02  # share of the outcomes that may exceed the cap,
+BEYOND_ALL, BEYOND_OWN = 1, 2  # plus so many: of all outcomes, or of an item's own
+FEW = 10  # least number of outcomes, or of items with any, to fit laws to
+LEAST = 1e-6  # least attraction of an item
+CHANCE = 0.02  # initial chance of an outcome per click
+VARIATION = 1.0, 0.05, 25.0  # squared relative variation of values around an item's mean: initial, least, most
+WEIGHTS = 4.0, 0.2, 10_000.0  # outcomes that the expectation of an item counts for: initial, least, most
+STEPS = 20  # iterations of a fit
+DOUBT = 2.0  # items that the initial variance of items counts for
+STEEPEST, GENTLE = 2.0, 4.0  # largest slope; prior weight of the slope 0
+GROWN = 16  # laws are refitted when there are a 16th more outcomes or clicks
+HEAVY = 10.0  # most that a late outcome counts, to stand for those still missing
+LISTED, EACH = 16, 4  # candidates of lists: LISTED, plus EACH per place
+FEW_ALLOWED = 2  # if fewer are allowed than so many times the places, candidates are chosen for this list alone
+DRAWN_BY = 0.5  # most deviations of a draw: the better of 0.5 and 1 in bench/outcomes.py
+HOPE = 1.5  # standard deviations above the mean at which candidates are chosen
+REFRESHED = 64  # candidates are chosen again after items / 64 rounds
+MEAN, WEIGHT, SLOPE, CENTRE = range(4)  # indices in ClickValues.chance and ClickValues.law
+VARIES, CAP = range(4, 6)  # further ones in ClickValues.law
+LATE, AT_ONCE = range(2)  # indices in ClickValues.delay
+CLICKS, OUTCOMES, NEXT_FIT, NEXT_LIST, SIZE, BEGUN = range(6)  # indices in ClickValues.tally
 
 
 class ClickValues(NamedTuple):
-    """Clicks and what came of them, by item; K items."""
+    """Clicks and their outcomes, by item; K items."""
 
     clicks: Counts  # [K]
-    bought: Counts  # [K] of these, those of which something came
-    waiting: Floats  # [K] clicks of which something may still come, each with the chance of that, as of `since`
+    bought: Counts  # [K] of these, clicks with an outcome
+    waiting: Floats  # [K] clicks weighted by the chance that a late outcome is still to come, as of `since`
     since: Ints  # [K] round
-    counts: Counts  # [K, BINS] outcomes by their value
-    sums: Floats  # [K, BINS] of their values
+    counts: Counts  # [K, BINS] outcomes by bin of their value
+    sums: Floats  # [K, BINS] sums of these values
     total: Floats  # [K] sum of the values, each up to the item's cap
-    outcomes: Counts  # [K] of which it is the sum
-    chance: Floats  # [4] what is expected of chances: mean, outcomes that it counts for, slope, centre
-    law: Floats  # [6] of values: the same, squared variation, cap
+    outcomes: Counts  # [K] number of outcomes in `total`
+    chance: Floats  # [4] expectation of chances: mean, outcomes that it counts for, slope, centre
+    law: Floats  # [6] expectation of values: the same, squared variation, cap
     delay: Floats  # [2] mean delay of late outcomes in rounds, share of those known at once
-    late: Floats  # [DELAYS, 2] outcomes by their delay, and sums of delays
-    drawn: Counts  # [M] the items that lists are drawn from
-    list_worth: Floats  # [1] what the best list of these is worth
-    tally: Ints  # [6] clicks, outcomes; when laws are fitted and items chosen anew; how many are; the first round
+    late: Floats  # [DELAYS, 2] outcomes by bin of their delay, and sums of delays
+    drawn: Counts  # [M] candidates of lists
+    list_worth: Floats  # [1] value of the best list of these
+    tally: Ints  # [6] clicks, outcomes; rounds of the next fit and choice; number of candidates; first round counted
 
     @classmethod
     def create(cls, n_items: int, length: int) -> "ClickValues":
-        """Nothing came of anything yet."""
+        """No outcomes yet."""
         counts = np.zeros(n_items, np.int32), np.zeros(n_items, np.int32)
         times = np.zeros(n_items), np.zeros(n_items, np.int64)
         values = np.zeros((n_items, BINS), np.int32), np.zeros((n_items, BINS))
@@ -88,7 +88,7 @@ class ClickValues(NamedTuple):
 
 @no_refcount
 def waiting_at(values, k, t):
-    """Clicks on item k of which something may still come in round t."""
+    """Clicks on item k whose late outcomes are still to come in round t, as an expectation."""
     if values.waiting[k] <= 0.0 or values.delay[LATE] <= 0.0:
         return 0.0
     return values.waiting[k] * math.exp(-max(t - values.since[k], 0) / values.delay[LATE])
@@ -96,23 +96,23 @@ def waiting_at(values, k, t):
 
 @no_refcount
 def ripe_clicks(values, k, t):
-    """Clicks on item k that count as having led to all that comes of them."""
+    """Clicks on item k that count as complete, with no outcome still to come."""
     waiting = (1.0 - values.delay[AT_ONCE]) * waiting_at(values, k, t)
     return max(values.clicks[k] - waiting, float(values.bought[k]))
 
 
 @no_refcount
 def expected_of(prior, attraction):
-    """What is expected of an item that attracts so much: the mean, times a power of that."""
+    """Expectation for an item with this attraction: the mean, times a power of the attraction."""
     return prior[MEAN] * (max(attraction, LEAST) / prior[CENTRE]) ** prior[SLOPE]
 
 
 @no_refcount
 def worth_of(values, k, t, attraction):
-    """What a click on item k, which attracts so much, is worth, and its squared relative standard deviation.
+    """Worth of a click on item k, given its attraction, and its squared relative standard deviation.
 
-    The chance that something comes of it has a Gamma posterior, as has the rate of a Poisson law: outcomes are few
-    beside clicks. To first order the squared relative deviations of two factors add up.
+    The chance of an outcome has a Gamma posterior, like the rate of a Poisson distribution: outcomes are few
+    compared with clicks. To first order the squared relative deviations of two factors add up.
     """
     chance, law = values.chance, values.law
     outcomes, weight = chance[WEIGHT] + values.bought[k], law[WEIGHT] + values.outcomes[k]
@@ -123,7 +123,7 @@ def worth_of(values, k, t, attraction):
 
 @kernel
 def worth_of_items(values, posteriors):
-    """`worth_of` of all items as of the latest click, float64[2, K]."""
+    """`worth_of` for all items as of the latest click, float64[2, K]."""
     found, t = np.empty((2, values.clicks.size)), values.tally[BEGUN]
     for k in range(values.clicks.size):
         t = max(t, values.since[k])
@@ -134,9 +134,9 @@ def worth_of_items(values, posteriors):
 
 @no_refcount
 def still_to_learn(values, k, t, attraction):
-    """What can still be learnt of item k is worth so many standard deviations of what is believed (`psi`).
+    """Value of what can still be learnt about item k, in standard deviations of its worth (`psi`).
 
-    As many rounds are expected to come as there were: in these a good place brings so many outcomes.
+    Assumes as many rounds to come as there were: in these a good place brings this many outcomes.
     """
     ahead = t * attraction * expected_of(values.chance, attraction)
     return psi(ahead / (values.chance[WEIGHT] + values.bought[k]))
@@ -144,17 +144,17 @@ def still_to_learn(values, k, t, attraction):
 
 @no_refcount
 def hoped_worth(values, k, t, attraction):
-    """What a click on item k counts for in a choice: more than is believed, by what can still be learnt of it."""
+    """Worth of a click on item k for choosing candidates: its estimate plus the value of learning more about it."""
     worth, varies = worth_of(values, k, t, attraction)
     return worth * (1.0 + math.sqrt(varies) * still_to_learn(values, k, t, attraction))
 
 
 @no_refcount
 def drawn_worth(values, k, t, attraction, rng):
-    """A draw of what a click on item k is worth: Gamma, with the mean of `worth_of`.
+    """A draw of the worth of a click on item k: Gamma, with the mean of `worth_of`.
 
-    Its deviation is smaller where little can still be learnt: outcomes are rare, and to draw as if all of them
-    came costs more than it teaches.
+    Its deviation is smaller if little can still be learnt: outcomes are rare, and drawing with the full deviation
+    costs more than it teaches.
     """
     worth, varies = worth_of(values, k, t, attraction)
     varies *= (DRAWN_BY * min(still_to_learn(values, k, t, attraction), 1.0)) ** 2
@@ -165,7 +165,7 @@ def drawn_worth(values, k, t, attraction, rng):
 
 @no_refcount
 def add_click(values, k, t):
-    """A click on item k in round t; one from before the first outcome was reported is not counted."""
+    """Count a click on item k in round t; ignored if before the first reported outcome."""
     if values.tally[BEGUN] == 0 or t < values.tally[BEGUN]:
         return
     values.clicks[k] += 1
@@ -179,7 +179,7 @@ def add_click(values, k, t):
 
 @no_refcount
 def take_click(values, k, t):
-    """A click on item k in round t less."""
+    """Remove a click on item k in round t."""
     if values.clicks[k] > 0 and t >= values.tally[BEGUN]:
         values.clicks[k] -= 1
         values.tally[CLICKS] -= 1
@@ -198,19 +198,19 @@ def still_waiting(values, rounds):
 
 @no_refcount
 def bin_of(value):
-    """Where a value is counted."""
+    """The bin of a value."""
     return min(max(int(math.log(max(value / FIRST, 1.0)) / math.log(RATIO)), 0), BINS - 1)
 
 
 @no_refcount
 def top_of(b):
-    """The value above all that are counted there; the last bin has none."""
+    """Upper end of a bin; the last bin has none."""
     return FIRST * RATIO ** (b + 1.0)
 
 
 @no_refcount
 def count_value(values, k, value, sign):
-    """Count an outcome of this value (sign 1), or take it away (-1)."""
+    """Count an outcome of this value (sign 1), or remove it (-1)."""
     b = bin_of(value)
     if sign < 0 and values.counts[k, b] == 0:
         return
@@ -220,7 +220,7 @@ def count_value(values, k, value, sign):
 
 @no_refcount
 def count_delay(values, rounds, sign):
-    """Count how late an outcome was."""
+    """Count the delay of an outcome."""
     place = 0
     while place < DELAYS - 1 and rounds >= 1 << place:
         place += 1
@@ -231,9 +231,9 @@ def count_delay(values, rounds, sign):
 
 @no_refcount
 def add_outcome(values, k, shown, t, before, after):
-    """What came of a click on item k of round `shown` was worth `before`, and in round t turns out to be `after`.
+    """Change the worth of a click on item k in round `shown` from `before` to `after`, as known in round t.
 
-    One that is taken back does not say how late it was: its delay stays counted.
+    Retracting an outcome does not remove its delay, which is unknown by then.
     """
     if values.tally[BEGUN] == 0:
         values.tally[BEGUN] = max(t, 1)
@@ -241,7 +241,7 @@ def add_outcome(values, k, shown, t, before, after):
         count_value(values, k, before, -1)
     if after > 0.0:
         count_value(values, k, after, 1)
-    counted = shown >= values.tally[BEGUN]  # among the clicks
+    counted = shown >= values.tally[BEGUN]  # its click was counted
     if counted and before <= 0.0 < after:
         values.bought[k] += 1
         values.tally[OUTCOMES] += 1
@@ -254,7 +254,7 @@ def add_outcome(values, k, shown, t, before, after):
 
 @no_refcount
 def capped(values, k, b, cap):
-    """The sum of item k's values in bin b, none more than `cap`."""
+    """Sum of item k's values in bin b, each at most `cap`."""
     if top_of(b) <= cap and b < BINS - 1:
         return values.sums[k, b]
     return min(values.sums[k, b], values.counts[k, b] * cap) if values.counts[k, b] > 0 else 0.0
@@ -262,7 +262,7 @@ def capped(values, k, b, cap):
 
 @no_refcount
 def cap_of(values, k):
-    """What a value of item k counts for at most: the cap of all; or its own, if several outcomes are as large."""
+    """Cap of item k's values: the common cap, or its own if several of its outcomes are as large."""
     above, n = 0, 0
     for b in range(BINS):
         n += values.counts[k, b]
@@ -275,7 +275,7 @@ def cap_of(values, k):
 
 @no_refcount
 def learn_value(values, k):
-    """Add up the values of item k, each up to its cap."""
+    """Recompute the sum of item k's values, each up to its cap."""
     cap, total, n = cap_of(values, k), 0.0, 0
     for b in range(BINS):
         total += capped(values, k, b, cap)
@@ -286,9 +286,9 @@ def learn_value(values, k):
 
 @no_refcount
 def learn_delay(values, t):
-    """Fit how late outcomes come, in t rounds so far.
+    """Fit the delays of outcomes, after t rounds.
 
-    Of the outcomes that come d rounds late only those of the rounds before t - d are known, so each counts for
+    Outcomes that come d rounds late are known only for the rounds before t - d, so each counts for
     t / (t - d) of them (Horvitz and Thompson 1952).
     """
     at_once, later, rounds = values.late[0, 0], 0.0, 0.0
@@ -305,7 +305,7 @@ def learn_delay(values, t):
 
 @no_refcount
 def learn_cap(values, counts):
-    """Set the cap of all values: all but a share BEYOND and BEYOND_ALL of the outcomes are smaller. O(K)."""
+    """Set the common cap: at most a share BEYOND plus BEYOND_ALL of the outcomes exceed it. O(K)."""
     for b in range(BINS):
         counts[b] = 0
     n = 0
@@ -325,7 +325,7 @@ def learn_cap(values, counts):
 
 @no_refcount
 def learn_variation(values):
-    """Fit how far outcomes of one item differ: the squared variation about its mean, over all items. O(K)."""
+    """Fit the squared relative variation of outcomes around their item's mean, over all items. O(K)."""
     squares, n = 0.0, 0
     for k in range(values.clicks.size):
         if values.outcomes[k] > 1:
@@ -342,13 +342,13 @@ def learn_variation(values):
 
 @no_refcount
 def fit_expected(prior, logs, seen, won, by_rate, varies):
-    """Fit what is expected of items: the mean, the outcomes that it counts for, and how it goes with attractions.
+    """Fit the expectation of items: its mean, the outcomes that it counts for, and its slope in log attraction.
 
-    `logs`, `seen`, `won`, [n]: the logarithm of what each item attracts; clicks and outcomes, `by_rate`; or outcomes
-    and the sum of their values, with the squared variation `varies` of one. What was seen of an item is a multiple of
-    what is expected of it, with mean 1 and the variance of so many outcomes plus that of the items. Mean and slope
-    follow by weighted least squares, the variance of the items by Fisher's scoring for normal multiples, with the one
-    before any fit as that of DOUBT items: likelihoods do not mind that lists choose what is seen. O(n) a step.
+    `logs`, `seen`, `won`, [n]: the logarithm of each item's attraction; clicks and outcomes, `by_rate`; or outcomes
+    and the sum of their values, with the squared variation `varies` of one. An item's observed rate is a multiple of
+    its expectation, with mean 1 and the variance of so many outcomes plus that of the items. Mean and slope follow by
+    weighted least squares, the variance of the items by Fisher scoring for normal multiples, with the initial
+    variance counting for DOUBT items: likelihoods are valid although lists choose what is observed. O(n) a step.
     """
     n, centre = logs.size, 0.0
     for i in range(n):
@@ -384,7 +384,7 @@ def fit_expected(prior, logs, seen, won, by_rate, varies):
 
 @kernel
 def learn_expected(values, posteriors, t):
-    """Fit what is expected of chances and values to the items with clicks, and with outcomes. O(K)."""
+    """Fit the expectations of chances and values to the items with clicks, and with outcomes. O(K)."""
     n_items, n, some = values.clicks.size, 0, 0
     logs, seen, won = np.empty((2, n_items)), np.empty((2, n_items)), np.empty((2, n_items))
     for k in range(n_items):
@@ -409,7 +409,7 @@ def learn_expected(values, posteriors, t):
 
 @kernel
 def learn_laws(values, posteriors, t):
-    """Fit what items have in common to all that is known in round t, if there is a 16th more of it. O(K)."""
+    """Fit the laws that items share, in round t, if there is a 16th more data. O(K)."""
     known = values.tally[CLICKS] + 64 * values.tally[OUTCOMES]
     if known < values.tally[NEXT_FIT]:
         return
@@ -426,7 +426,7 @@ def learn_laws(values, posteriors, t):
 
 @no_refcount
 def hoped_for(values, posteriors, k, t, rest):
-    """What a look at item k may be worth beyond the `rest` of a list: by HOPE deviations more than is believed."""
+    """Possible gain from a look at item k over the `rest` of a list: HOPE deviations above its estimate."""
     alpha, beta = posterior_of(posteriors, group_of(posteriors.groups, k))
     total = alpha + beta
     mean = alpha / total
@@ -436,11 +436,11 @@ def hoped_for(values, posteriors, k, t, rest):
 
 @kernel
 def choose(values, posteriors, t, allowed, chosen):
-    """Fill `chosen` with the allowed items that may be worth most in a list; how many there are. O(K).
+    """Fill `chosen` with the allowed items that may be worth most in a list; returns their number. O(K).
 
-    Half of them are chosen by what a look may be worth, and half by how much more than the best list: a place high
-    in a list is taken from all that comes after it. Items that nobody has looked at are not among them: what they
-    attract is drawn first.
+    Half of them are chosen by the possible worth of a look, and half by its excess over the best list: a high place
+    in a list takes from everything after it. Items without looks are not among them: their
+    attraction is drawn first.
     """
     n_items, groups, some = allowed.size, posteriors.groups, 0
     index = np.full(n_items, -np.inf)
@@ -469,7 +469,7 @@ def choose(values, posteriors, t, allowed, chosen):
 
 @kernel
 def choose_drawn(values, posteriors, t, window):
-    """Choose the items that lists are drawn from, until the next time. O(K)."""
+    """Choose the candidates of lists until the next time. O(K)."""
     n_items = values.clicks.size
     values.tally[NEXT_LIST] = t + max(window, n_items // REFRESHED)
     values.tally[SIZE] = choose(values, posteriors, t, np.ones(n_items, np.bool_), values.drawn)

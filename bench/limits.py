@@ -1,7 +1,7 @@
-"""What it costs not to know which visits are false: python bench/limits.py [shares|tastes|hidden|after] [--seeds 20].
+"""What it costs not to know which visits are false: python bench/limits.py [PART] [--seeds 20].
 
-False visits spread over all rounds, evenly or in a share that swings, look like a taste of their own. Here a
-Thompson sampler is told everything about them but which they are: their share in each round, what they do, and for
+`shares`: false visits spread over all rounds, evenly or in a share that swings, look like a taste of their own. Here
+a Thompson sampler is told everything about them but which they are: their share in each round, what they do, and for
 whom. So it weighs each visit by the chance that it is true. Its regret over that of the same sampler that is told
 which visits are false is beside the same ratio for SteadyRank, which is told nothing. Each run is kept (`--out`), and
 `--part 3/16` does the third of 16 parts.
@@ -9,6 +9,10 @@ which visits are false is beside the same ratio for SteadyRank, which is told no
 `tastes`: from round 20,001 on, people who look at places click by another taste. Whether they are false visitors or
 users who have changed their mind, no clicks tell. So the losses to both kinds of users add up, in each round, to what
 the best list for both loses at least. Beside that bound is what SteadyRank loses to either in 6,000 such rounds.
+
+`twins`: two worlds in which the same is clicked. In one an item is promoted; in the other it is better than the last
+one of the list, and its clicks are hidden, in 15 % of the visits (docs/limits.md). Beside the least that any list
+loses to the users of both is what learners lose.
 
 `hidden`: so many hidden clicks on the best item keep it out of the lists of any learner with this honest regret
 (docs/hidden-clicks.md). Beside the least that each learner loses by the proof is what it loses.
@@ -28,8 +32,10 @@ import numpy as np
 from drawing import write_table
 
 import steadyrank as sr
+from steadyrank.adversaries.budget import Budget
+from steadyrank.adversaries.other_taste import OtherTaste
 from steadyrank.adversaries.targets import choose_targets
-from steadyrank.adversaries.tastes import attractions_of
+from steadyrank.adversaries.tastes import Looking, attractions_of
 from steadyrank.comparison.intervals import half_width
 from steadyrank.core.arrays import Bools, Floats
 from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit
@@ -48,7 +54,7 @@ RATE = 0.15
 ADVERSARIES = ("AttractionFlip", "FakeUser")
 SCHEDULES = ("spread", "swing")
 N_BURSTS = 5  # of the schedule
-SHORT, LONG = 3, 200_000  # length of lists, and rounds, where clicks are hidden
+SHORT, LONG = 3, 200_000  # length of lists, and rounds, of twins and hidden clicks
 HIDDEN_FROM = {  # learners from which the best item is hidden
     "CascadeTS": {},
     "SteadyRank": {},
@@ -226,6 +232,44 @@ def tastes(seeds):
     write_table("limits-tastes", rows)
 
 
+class OneItem(OtherTaste):
+    """Visitors who like all items as users do, but for one: this they always click, or never."""
+
+    __slots__ = ()
+
+    @classmethod
+    def create(cls, problem, users, budget, *, schedule="spread", item=0, click=0.0):
+        liked = problem.attraction.copy()
+        liked[item] = click
+        return cls(Budget.create(problem, budget, schedule, N_BURSTS), Looking(users, liked))
+
+
+def twins(seeds):
+    """Print what is lost where an item is promoted and where it is hidden, and the least of both together."""
+    rows, apart = [], RATE / (1.0 - RATE)  # what the item attracts in the two worlds
+    for world, name in itertools.product((PROFILES[0], PROFILES[-1]), ("SteadyRank", "CascadeTS")):
+        liked = sr.profile(world["profile"], world.get("mapping")).attraction.copy()
+        *ahead, last = np.argsort(-liked, kind="stable")[:SHORT]
+        item = int(np.argmin(liked))
+        lost, told = [], []
+        for more, click in ((-0.5, 1.0), (0.5, 0.0)):
+            liked[item] = liked[last] + more * apart
+            run = {"length": SHORT, "horizon": LONG, "seeds": range(seeds), "marks": 1, "adversary": OneItem,
+                   "adversary_settings": {"item": item, "click": click}, "budget": int(RATE * LONG)}  # fmt: skip
+            lost.append(sr.simulate(name, liked, schedule="spread", **run).final)
+            told.append(sr.simulate("CascadeTS", liked, schedule="spread", omniscient=True, **run).final.mean())
+        least = LONG * np.prod(1.0 - liked[ahead]) * apart / 2.0
+        ratio = (lost[0] + lost[1]) / least
+        row = {"world": " ".join(world.values()), "learner": name, "promoted": lost[0].mean(),
+               "hidden": lost[1].mean(), "least": least, "ratio": ratio.mean(), "half": float(half_width(ratio)),
+               "told": sum(told)}  # fmt: skip
+        rows.append(row)
+        print(f"{row['world']:<20}{name:<12}promoted {row['promoted']:>7,.0f}, hidden {row['hidden']:>7,.0f}; "
+              f"together {row['ratio']:.2f} ± {row['half']:.2f} times {least:,.0f}; told {sum(told):,.0f}",
+              flush=True)  # fmt: skip
+    write_table("limits-twins", rows)
+
+
 def hidden(seeds):
     """Print how many hidden clicks suffice by the proof, how many were used, and what they cost."""
     rows = []
@@ -295,16 +339,14 @@ def after(seeds, out, part, parts):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="?", choices=["shares", "tastes", "hidden", "after"], default="shares")
+    parser.add_argument("what", nargs="?", choices=["shares", "tastes", "twins", "hidden", "after"], default="shares")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/bench/limits"))
     parser.add_argument("--part", default="1/1", help="K/N: the K-th of N parts, and no table")
     options = parser.parse_args()
-    if options.what == "tastes":
-        tastes(options.seeds)
-        return
-    if options.what == "hidden":
-        hidden(options.seeds)
+    whole = {"tastes": tastes, "twins": twins, "hidden": hidden}
+    if options.what in whole:
+        whole[options.what](options.seeds)
         return
     part, parts = map(int, options.part.split("/"))
     if options.what == "after":

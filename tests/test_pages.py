@@ -117,6 +117,18 @@ NOT_FROM_EVIDENCE = {
             "bench/limits.py",
         ),
     ],
+    "limits.md": [
+        (
+            "| world | learner | lost in A | lost in B | together at least | together as a multiple "
+            "| lost by `CascadeTS` in both, told |",
+            "bench/limits.py",
+        ),
+        (
+            "| false visits | sampler told their share and what they click | sampler told their share "
+            "| `SteadyRank`, told nothing | its regret over that of the sampler told the share |",
+            "bench/limits.py",
+        ),
+    ],
     "live.md": [
         (
             "| world | non-clicks answered | clicks alone | answered, and silence | clicks alone, and silence |",
@@ -212,20 +224,13 @@ NOT_FROM_EVIDENCE = {
     ],
     "steadyrank-measured.md": [
         (
-            "| false visits | sampler told their share and what they click | sampler told their share "
-            "| `SteadyRank`, told nothing | its regret over that of the sampler told the share |",
-            "bench/limits.py",
+            "| world | `SteadyRank` | bound | without insurance | `Random` | `CascadeTS` with the same insurance |",
+            "bench/steadiness.py",
         ),
         (
             "| weight of the inverted view | honest | spread | `OtherTaste` reversed "
             "| permuted | the others, worst |",
             "prototypes",
-        ),
-    ],
-    "steadyrank-proofs.md": [
-        (
-            "| world | `SteadyRank` | bound | without insurance | `Random` | `CascadeTS` with insurance 0.01 |",
-            "bench/steadiness.py",
         ),
     ],
     "users.md": [

@@ -7,6 +7,7 @@ import pytest
 from scipy import special, stats
 
 import references
+from steady_reference import add_best
 from steadyrank.core.beta_prior import fit_prior
 from steadyrank.learners.median.calibration import calibrate, majority
 
@@ -134,21 +135,41 @@ def test_only_the_first_form_of_lemma_3_follows():
     assert worst[0.5] == pytest.approx(2.0)  # at v = 0, beta0 = 0, where x = alpha0^2 a
 
 
-def test_what_the_regret_of_a_fitted_prior_rests_on():
-    """docs/steadyrank-proofs.md: an item drawn above y is looked at as surely as the first place drawn below it."""
-    rng = np.random.default_rng(0)
-    for _ in range(300):
-        n, y = int(rng.integers(2, 8)), rng.uniform(0.2, 0.8)
-        length, attraction = int(rng.integers(1, n + 1)), rng.random(n)  # of the others; the best item is number n
-        draws = rng.random(n)
-        without = np.argsort(-draws)[:length]
-        below = np.flatnonzero(draws[without] <= y)
+def insured(draws, mean, weight, size):
+    """The list of SteadyRank in one regime, of the largest draws and the lowest means; and its items' values."""
+    drawn = np.argsort(-draws)[:size].tolist()
+    best = drawn + [k for k in np.argsort(mean)[:size].tolist() if k not in drawn]
+    value = np.where(np.isin(np.arange(draws.size), drawn), draws, 0.0)
+    found = add_best([value.tolist(), (1.0 - mean).tolist()], mean.tolist(), [1.0 - weight, weight], best, size)
+    return found, value[found]
+
+
+def test_what_the_bound_on_regret_rests_on():
+    """docs/steadyrank-proofs.md: an item drawn above y' stands at the first place with a value below y, or before."""
+    rng, tried, insures = np.random.default_rng(0), 0, 0
+    for _ in range(4_000):
+        n, y = int(rng.integers(2, 9)), rng.uniform(0.0, 0.5)
+        size, weight = int(rng.integers(1, n)), rng.uniform(0.0, 0.5) ** 2
+        draws, mean = rng.random(n) ** 4, rng.random(n)
+        found, values = insured(draws, mean, weight, size)
+        missing, below = [k for k in range(n) if k not in found], np.flatnonzero(values <= y)
         if below.size == 0:
             continue
-        looked_at = np.prod(1.0 - attraction[without[: below[0]]])
-        ahead = np.flatnonzero(draws > rng.uniform(y, 1.0))
-        assert ahead.size < length
-        assert np.prod(1.0 - attraction[ahead]) >= looked_at - 1e-12
+        first = int(below[0])
+        a = (1.0 - weight) * np.prod(1.0 - mean[found[:first]])
+        least = y + 2.0 * weight / a
+        if least >= 1.0:
+            continue
+        e = int(rng.choice(missing))
+        higher = np.where(np.arange(n) == e, rng.uniform(least, 1.0), draws)
+        ahead, _ = insured(higher, mean, weight, size)
+        place = ahead.index(e)
+        assert place <= first
+        assert ahead[:place] == found[:place]
+        tried += 1
+        insures += set(found) != set(np.argsort(-draws)[:size].tolist())
+    assert tried > 800
+    assert insures > 30
 
 
 def test_a_fitted_prior_stays_within_the_limits_of_its_proof():

@@ -227,11 +227,6 @@ NOT_FROM_EVIDENCE = {
             "| world | `SteadyRank` | bound | without insurance | `Random` | `CascadeTS` with the same insurance |",
             "bench/steadiness.py",
         ),
-        (
-            "| weight of the inverted view | honest | spread | `OtherTaste` reversed "
-            "| permuted | the others, worst |",
-            "prototypes",
-        ),
     ],
     "users.md": [
         (

@@ -200,3 +200,30 @@ def test_the_sum_in_the_proof_for_a_fitted_prior_falls_exponentially(x, y):
         above = r > y + 0.02
         if j >= 20_000:
             assert np.all(np.expm1(-p[above]) <= 2 * np.exp(-j * (r[above] - y) ** 2))
+
+
+def answers(share, users, false):
+    """The chances of a cascade's first click at each place, and of none, where a share of the visits is false."""
+    passed = [np.concatenate(([1.0], np.cumprod(1.0 - liked))) for liked in (users, false)]
+    clicked = [past * np.append(liked, 1.0) for past, liked in zip(passed, (users, false), strict=True)]
+    return (1.0 - share) * clicked[0] + share * clicked[1]
+
+
+def test_two_worlds_that_no_learner_can_tell_apart():
+    """docs/limits.md: an item that is promoted, and a better one that is hidden, in even shares and in swings."""
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        length, s, swing = int(rng.integers(1, 6)), rng.uniform(0.0, 0.5), rng.uniform(0.0, 1.0)
+        others, place = rng.random(length), int(rng.integers(0, length))
+
+        def liked(chance, others=others, place=place):
+            return np.where(np.arange(others.size) == place, chance, others)
+
+        x = rng.uniform(0.0, 1.0 - s / (1.0 - s))
+        promoted, hidden = answers(s, liked(x), liked(1.0)), answers(s, liked(x + s / (1.0 - s)), liked(0.0))
+        assert promoted == pytest.approx(hidden)
+        assert promoted == pytest.approx(answers(0.0, liked((1.0 - s) * x + s), liked(0.0)))  # all are honest
+        best = rng.uniform(0.0, 1.0 / (2.0 - 2.0 * s))
+        share = 2.0 * s * swing
+        promoted = answers(share, liked((1.0 - 2.0 * s) * best), liked((2.0 - 2.0 * s) * best))
+        assert promoted == pytest.approx(answers(2.0 * s - share, liked(best), liked(0.0)))

@@ -143,11 +143,11 @@ def logged(url):
 async def test_mixed_lists_are_logged_and_credited_by_any_worker(url):
     async with serving(url) as local, serving(url, seed=5) as other:
         await local.board(settle=0)
-        assert "has interleave" in (await mixed(local, "ann", code=422))["message"]
+        assert "a board with interleave" in (await mixed(local, "ann", code=422))["message"]
         await local.ask("PUT", "boards/b", {"interleave": True})
         for body, words in [
             ({"client": None}, "needs a client"), ({"theirs": []}, "at least one"),
-            ({"theirs": [ITEMS[0]] * 2}, "different items"), ({"theirs": ["?"]}, "no item of the board"),
+            ({"theirs": [ITEMS[0]] * 2}, "different items"), ({"theirs": ["?"]}, "is not on the board"),
         ]:  # fmt: skip
             assert words in (await mixed(local, **{"client": "ann", **body}, code=422))["message"]
         assert (await local.ask("GET", "boards/b/interleaving"))["whole"]["total"] == 0

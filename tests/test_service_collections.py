@@ -122,7 +122,7 @@ async def test_whoever_folds_its_log_has_the_same_bytes(url, monkeypatch, large)
     [
         ("GET watch", "list_queries"),
         ("GET state", "list_queries"),
-        ("POST query", "known_query"),
+        ("POST query", "query_page"),
         ("GET judgments", "write"),
     ],
 )
@@ -486,7 +486,7 @@ async def test_a_query_is_forgotten_in_memory_in_snapshots_and_in_the_log(store,
         again = await local.ask("POST", "collections/shop/forget", {"query": "nobody asked"})
         assert again == {"known": False, "events": 0}
         two = await local.ask("POST", "collections/shop/forget", {"query": "x", "id": "0" * 14}, 422)
-        assert "one of both" in two["message"]
+        assert "give either query" in two["message"]
     async with serving(url, seed=1) as local:
         assert replayed(url, "shop") == local.digest("shop")
 

@@ -253,7 +253,7 @@ def test_reported_lists_of_streams_by_hand():
         reported.refuse_forgotten(4, 10.0)  # from no stream
     assert vars(Reported.restore(reported.keep(), reported.arrays())) == vars(reported)
     reported.offsets |= {f"other {k}": 0 for k in range(998)}
-    with pytest.raises(sr.Refused, match="1000 partitions"):
+    with pytest.raises(sr.Refused, match="1000 stream partitions"):
         reported.refuse_forgotten(4, 99.0, "one more", 0)
 
 

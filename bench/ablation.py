@@ -1,8 +1,8 @@
-"""What each part of SteadyRank contributes: python bench/ablation.py [--seeds 20] [--out FOLDER] [--part 1/1].
+"""The contribution of each part of SteadyRank: python bench/ablation.py [--seeds 20] [--out FOLDER] [--part 1/1].
 
-All cells of the study `matrix` but those with false clicks spread over all rounds, honest users, and people who look
-at places, over 20,000 rounds; regret as a multiple of CascadeTS that never sees a false click. Each run is kept in
-FOLDER, so an interrupted bench goes on, and `--part 3/16` does the third of 16 parts: for as many processes.
+All cells of the study `matrix` except those with false clicks spread over all rounds, honest users, and users who
+look at places, over 20,000 rounds; regret as a multiple of CascadeTS that never sees a false click. Each run is saved
+in FOLDER, so an interrupted bench resumes, and `--part 3/16` runs the third of 16 parts, to use several processes.
 """
 
 import argparse
@@ -30,7 +30,7 @@ ATTENTION = [0.7**place for place in range(10)]  # of people who look at places
 
 
 class Varied(SteadyRank):
-    """SteadyRank with another rule."""
+    """SteadyRank with a modified rule."""
 
     rule_used = Rule()
 
@@ -44,7 +44,7 @@ _update = kernel(SteadyRank.update)
 
 
 class Flat(Varied):
-    """The same without a fitted prior: after each window it is even again."""
+    """The same without a fitted prior: it is reset to a flat one after each window."""
 
     def update(self, visit, ranking, note, clicks, examined):
         _update(self, visit, ranking, note, clicks, examined)
@@ -113,7 +113,7 @@ def jobs(seeds):
 
 
 def regret(variant, cell, seeds):
-    """The final regret of each seed."""
+    """Final regret by seed."""
     learner, rule, settings = (VARIANTS | CONSTANTS)[variant]
     Varied.rule_used = Rule()._replace(**rule)
     profile = sr.profile(cell.profile, cell.mapping)
@@ -126,13 +126,13 @@ def regret(variant, cell, seeds):
 
 
 def kept(folder, variant, group, number, seeds):
-    """Where a run is kept."""
+    """The file of a run."""
     names = list(VARIANTS | CONSTANTS)
     return folder / f"{names.index(variant)}-{GROUPS.index(group)}-{number}-{seeds}.json"
 
 
 def summary(folder, seeds, variants):
-    """Regret over that of the learner that is told: geometric mean by seed, its interval, and the worst cell."""
+    """Regret over that of the omniscient learner: geometric mean by seed, its interval, and the worst cell."""
     found = {
         variant: {
             group: np.array([json.loads(kept(folder, variant, group, i, seeds).read_text()) for i in range(len(of))])
@@ -153,7 +153,7 @@ def summary(folder, seeds, variants):
 
 
 def run(folder, seeds, variants, part=(1, 1)):
-    """Run what is missing of a part of all runs, and keep it; runs of the same compiled code stay together."""
+    """Run and save the missing runs of a part; runs of the same compiled code stay together."""
     folder.mkdir(parents=True, exist_ok=True)
     work = [
         (variant, group, i, cell)

@@ -1,10 +1,10 @@
-"""An audit of a large log: processor time against polars merely reading it, and peak memory. python bench/audit.py.
+"""Audit a large log: processor time compared with merely reading it with polars, peak memory. python bench/audit.py.
 
     python bench/audit.py --impressions 100000000 --folder /data/bench
 
-makes a log of a hundred million impressions, a folder of Parquet files by day, and audits it. With `--clients 50` the
-log says who came, 50 times each on average, some much more often than others; one client in a thousand is a bot of
-the attack. With `--boards 8` it has eight boards, which `--on ray` gives to tasks of a Ray of this machine.
+writes a log of a hundred million impressions, as a folder of Parquet files by day, and audits it. With `--clients 50`
+the log has clients, with 50 impressions each on average, some with many more than others; one client in a thousand is
+a bot of the attack. With `--boards 8` it has eight boards, which `--on ray` audits in tasks of a local Ray.
 """
 
 import argparse
@@ -36,9 +36,9 @@ pl.scan_parquet(sys.argv[1] + "/**/*.parquet").select(pl.all().hash().sum()).col
 
 
 def write(folder: pathlib.Path, n: int, visits: int, boards: int, length: int = 10) -> None:
-    """A log of n impressions of random lists over DAYS, a folder a day, a tenth of it attacked.
+    """Write a log of n impressions of random lists over DAYS, one folder per day, a tenth of it attacked.
 
-    `visits`: of a client on average, 0 for a log that does not say who came.
+    `visits`: mean impressions per client, 0 for a log without clients.
     """
     attraction = profile("yelp-pizza", "moderate").attraction
     names = pl.Series([f"item-{k:05d}" for k in range(attraction.size)])
@@ -72,7 +72,7 @@ def write(folder: pathlib.Path, n: int, visits: int, boards: int, length: int = 
 
 
 def processor_time(command: list[str]) -> float:
-    """Seconds of processors that a command takes: those of the wall say little where others work."""
+    """Processor seconds of a command: wall time says little on a busy machine."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -80,10 +80,10 @@ def processor_time(command: list[str]) -> float:
 
 
 def watched(command: list[str]) -> tuple[float, float, float, str]:
-    """Seconds of a command and of processors, its peak memory in bytes, and what it prints.
+    """Wall and processor seconds of a command, its peak memory in bytes, and its output.
 
-    Those of all processes that it starts, looked at twice a second: those of Ray outlive the one that waits for them.
-    What several hold together counts once.
+    Includes all processes that it starts, sampled twice a second: those of Ray outlive the one that waits for them.
+    Shared memory counts once.
     """
     spent: collections.defaultdict[int, float] = collections.defaultdict(float)
     peak, start = 0.0, time.perf_counter()
@@ -100,14 +100,14 @@ def watched(command: list[str]) -> tuple[float, float, float, str]:
         if process.returncode:
             raise subprocess.CalledProcessError(process.returncode, command)
         spent[process.pid] = own.ru_utime + own.ru_stime
-        if len(spent) == 1:  # the kernel misses no peak of a process
+        if len(spent) == 1:  # the kernel records the exact peak of a process
             peak = 1024.0 * own.ru_maxrss
         out.seek(0)
         return took, sum(spent.values()), peak, out.read()
 
 
 def _with_children(root: int) -> list[int]:
-    """A process and all that come from it."""
+    """A process and all its descendants."""
     of: dict[int, list[int]] = {}
     for path in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -119,12 +119,12 @@ def _with_children(root: int) -> list[int]:
 
 
 def _fields(path: pathlib.Path) -> list[str]:
-    """What stands behind the name of a process in its stat: state, parent and so on."""
+    """The fields of a process's stat file after its name: state, parent and so on."""
     return (path / "stat").read_text().rpartition(")")[2].split()
 
 
 def _used(pid: int) -> tuple[float, float]:
-    """Processor time of a process in seconds and its memory in bytes; nothing once it has ended."""
+    """Processor time of a process in seconds and its memory in bytes; 0 once it has ended."""
     path = pathlib.Path(f"/proc/{pid}")
     with contextlib.suppress(OSError):
         ticks = sum(map(int, _fields(path)[11:13]))

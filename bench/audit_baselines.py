@@ -1,7 +1,7 @@
-"""What simple detectors find: a CUSUM of clicks, a limit of impressions an hour, an isolation forest of clients.
+"""Simple detectors for comparison: a CUSUM of clicks, an hourly rate limit, an isolation forest of clients.
 
-Each is set as its users would set it, without knowing the attack. The forest needs scikit-learn, which `make setup`
-installs: without it, its figures are left out.
+Each is configured as a user would, without knowing the attack. The forest needs scikit-learn, which `make setup`
+installs; without it, its figures are left out.
 """
 
 import importlib.util
@@ -39,7 +39,7 @@ def excursions(clicks: Ints) -> Bools:
 
 
 def over_limit(client: Ints, time: Floats) -> Ints:
-    """Clients whose busiest hour is beyond the limit; time: seconds."""
+    """Clients whose busiest hour exceeds the limit; time: seconds."""
     pairs, counts = np.unique(np.stack([client, (time // 3600).astype(np.int64)]), axis=1, return_counts=True)
     names, who = np.unique(pairs[0], return_inverse=True)
     busiest: Ints = np.zeros(names.size, np.int64)
@@ -67,14 +67,14 @@ def odd_in_forest(client: Ints, clicks: Ints, top: Bools) -> Ints | None:
 
 
 def flags_of(client: Ints, time: Floats, clicks: Ints, top: Bools) -> dict[str, Bools]:
-    """By detector, which impressions are suspect: those of an excursion, or of the clients that are named."""
+    """By detector, the suspect impressions: those in an excursion, or of the clients named."""
     found = {CUSUM: excursions(clicks), LIMIT: np.isin(client, over_limit(client, time))}
     odd = odd_in_forest(client, clicks, top)
     return found if odd is None else {**found, FOREST: np.isin(client, odd)}
 
 
 def rate_limit(log: Log) -> set[int]:
-    """Clients of a planted log whose busiest hour is beyond the limit."""
+    """Clients of a planted log whose busiest hour exceeds the limit."""
     return set(over_limit(log.client, log.time).tolist())
 
 

@@ -1,11 +1,11 @@
-"""How short a burst any test can find, by theory, and how short a one the audit finds.
+"""The shortest burst that any test can find, by theory, and the shortest that the audit finds.
 
     python bench/audit_bursts.py --seeds 10
 
-prints the shares of bursts that an audit finds, by their lists, and the least that theory allows (`least_burst`,
-proved in docs/audit-measured.md). Each log has 20,000 lists of 80 items (`planted_logs`) and does not say who came.
-Silent bursts click nothing; pushers ask for lists that show one of the items clicked less than half of all are, and
-click it alone.
+prints the share of bursts that an audit finds, by number of lists, and the smallest number that theory allows
+(`least_burst`, proved in docs/audit-measured.md). Each log has 20,000 lists of 80 items (`planted_logs`) and no
+clients. Silent bursts click nothing; pushers request lists that show one of the less clicked half of the items, and
+click only it.
 """
 
 import argparse
@@ -22,25 +22,25 @@ FIRST_SEED = 1_000
 N = 20_000
 SIZES = (16, 32, 64, 96, 128, 200)
 KINDS = ("silent", "pusher")
-FOUND = 0.8  # chance that a burst is found
-ALARMS = 0.01  # bursts that are called suspect in an honest log, on average
-OVERLAP = 0.5  # of rows told and rows attacked, both over either, of a burst that is found
-FIRST_NAMED = 2  # items of an interval, of which a pushed one must be
-LEVEL, POINTS = 3.0, 0.18  # a change of all items in odds, and of one in chance, that needs no false clicks
-LISTS, PEOPLE = 1_000, 200  # drawn to say what an honest click is
+FOUND = 0.8  # probability with which a burst must be found
+ALARMS = 0.01  # mean number of false alarms in an honest log
+OVERLAP = 0.5  # Jaccard index of reported and attacked rows at which a burst counts as found
+FIRST_NAMED = 2  # the pushed item must be among this many first items of the interval
+LEVEL, POINTS = 3.0, 0.18  # largest harmless changes: of the odds of all items, and of the probability of one
+LISTS, PEOPLE = 1_000, 200  # drawn to estimate honest click probabilities
 
 
 def binary(beta: float, alpha: float) -> float:
-    """How far a coin of chance beta is from one of chance alpha, in nats (Kullback and Leibler 1951)."""
+    """Kullback-Leibler divergence of a coin with probability beta from one with alpha, in nats (1951)."""
     parts = ((beta, alpha), (1.0 - beta, 1.0 - alpha))
     return sum(p * math.log(p / q) for p, q in parts if p > 0.0)
 
 
 def least_burst(nats: float, n: int, items: int, found: float = FOUND, alarms: float = ALARMS) -> int:
-    """Lists of the shortest burst that a test can find with this chance, anywhere in n lists.
+    """Number of lists of the shortest burst that a test can find with probability `found`, anywhere in n lists.
 
-    `nats`: how far a list of the burst is from an honest one. `items`: that it may push, and that the test must name.
-    `alarms`: how many the test names in an honest log, on average.
+    `nats`: divergence of a list of the burst from an honest one. `items`: number of items that it may push, of which
+    the test must name the right one. `alarms`: mean number of false alarms in an honest log.
     """
     for lists in range(1, n + 1):
         wrong = alarms * lists / (n * items)
@@ -50,10 +50,10 @@ def least_burst(nats: float, n: int, items: int, found: float = FOUND, alarms: f
 
 
 def nats_of(people: World, lists: Array, item: int, rng: np.random.Generator, changed: bool = False) -> float:
-    """How far a bot's list is from an honest one: minus the log chance that one of the people clicks as it does.
+    """Divergence of a bot's list from an honest one: -log of the probability that a person clicks like the bot.
 
-    `changed`: people who do so more often, as far as the audit calls no such change suspect: they click all items
-    less by a factor of LEVEL in odds, and the pushed one by POINTS more.
+    `changed`: for people with the largest change that the audit does not call suspect: odds of all items lower by a
+    factor of LEVEL, and the probability of the pushed one higher by POINTS.
     """
     looks = (1.0 + np.arange(people.length)) ** -people.attention
     factor = rng.gamma(people.differ, 1.0 / people.differ, PEOPLE)
@@ -66,7 +66,7 @@ def nats_of(people: World, lists: Array, item: int, rng: np.random.Generator, ch
 
 
 def burst_in(log: Log, kind: str, m: int, rng: np.random.Generator) -> tuple[Log, int]:
-    """The log with a burst of m lists, and the item that it pushes, -1 for none."""
+    """Add a burst of m lists to a log; returns it and the item that is pushed, -1 for none."""
     item = int(rng.choice(rare(log))) if kind == "pusher" else -1
     lists = shown_to_bots(log, item, m, rng)
     i = int(rng.integers(log.time.size // 10, log.time.size - log.time.size // 10))
@@ -75,12 +75,12 @@ def burst_in(log: Log, kind: str, m: int, rng: np.random.Generator) -> tuple[Log
 
 
 def shown_to_bots(log: Log, item: int, m: int, rng: np.random.Generator) -> Array:
-    """Some lists of people, those that show an item if there is one to push."""
+    """Draw m lists of people, only such that show the pushed item if there is one."""
     return log.lists[rng.choice(np.flatnonzero((log.lists == item).any(axis=1) | (item < 0)), m)]
 
 
 def rare(log: Log) -> Array:
-    """Items that are clicked less than half of all are."""
+    """The less clicked half of the items."""
     looks, clicks = (np.bincount(log.lists[which], minlength=80) for which in (log.lists >= 0, log.bits))
     seen = np.flatnonzero(looks)
     rate = clicks[seen] / looks[seen]

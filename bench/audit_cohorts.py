@@ -1,10 +1,10 @@
-"""Clients who share a network: honest networks that are blamed, and bots of few visits each that are found.
+"""Audits of cohorts: how many honest networks are blamed, and how often a network of bots is found.
 
     python bench/audit_cohorts.py --logs 40
 
-prints shares with intervals of 95 % (Wilson 1927). Each log has 20,000 impressions of 4,000 people in 300 networks
-(`planted_logs`, `networked`), of which some click more and some less than others. Bots have 4 visits each, all over
-the log, and share a network that nobody else has.
+prints shares with 95 % intervals (Wilson 1927). Each log has 20,000 impressions of 4,000 people in 300 networks
+(`planted_logs`, `networked`), some of which click more and some less than others. Bots have 4 visits each, all over
+the log, and share a network with nobody else.
 """
 
 import argparse
@@ -17,27 +17,27 @@ from planted_logs import BOTS, Array, Log, attacked, honest, world
 
 import steadyrank as sr
 
-FIRST_SEED = 1_000  # thresholds were chosen on others
+FIRST_SEED = 1_000  # thresholds were chosen with lower seeds
 N, PEOPLE, NETWORKS, VISITS = 20_000, 4_000, 300, 4
 THEIRS = "198.51.100.0/24"  # the network of bots
 KINDS = ("honest", "promote", "silent", "top")
 
 
 class Outcome(NamedTuple):
-    """What became of one log."""
+    """The result for one log."""
 
     judged: int  # networks
-    blamed: int  # honest ones named
-    found: bool  # the bots' network is named
-    bots: int  # bots named by themselves
-    people: int  # who came
-    people_named: int  # by themselves
+    blamed: int  # honest networks named
+    found: bool  # whether the bots' network is named
+    bots: int  # bots named individually
+    people: int  # number of people
+    people_named: int  # people named individually
 
 
 def networked(log: Log, rng: np.random.Generator) -> tuple[Log, Array]:
-    """A log with fewer clicks in some networks than in others, and the network of each row.
+    """Reduce clicks in some networks more than in others; returns the log and the network of each row.
 
-    Sizes have a heavy tail; a network's clicks are kept with a chance of its own, and a third of the networks hardly
+    Sizes have a heavy tail; each network keeps clicks with its own probability, and a third of the networks hardly
     look below the third place, as on small screens.
     """
     share = 1.0 / np.arange(1.0, NETWORKS + 1)
@@ -51,7 +51,7 @@ def networked(log: Log, rng: np.random.Generator) -> tuple[Log, Array]:
 
 
 def log_of(kind: str, bots: int, seed: int) -> tuple[Log, Array]:
-    """One log, and the network of each row."""
+    """Make one log; returns it and the network of each row."""
     rng = np.random.default_rng([11, seed])
     base = honest(world(rng, clients=PEOPLE), N, rng)
     log, network = networked(base, rng)
@@ -63,7 +63,7 @@ def log_of(kind: str, bots: int, seed: int) -> tuple[Log, Array]:
 
 
 def judge(log: Log, network: Array) -> Outcome:
-    """Audit a log and compare."""
+    """Audit a log and compare the result with the truth."""
     found = sr.audit(log.frame().with_columns(pl.Series("net", network)), network="net")
     cohorts = found.cohorts["network"]
     named = {one.value for one in cohorts.named}

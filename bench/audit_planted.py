@@ -1,7 +1,7 @@
-"""Attacks added to logs row by row, and honest logs that change: what an audit finds of them, and what others do.
+"""Attacks planted in logs row by row, and honest logs that change: what the audit finds, and what baselines find.
 
-`python bench/audit.py --planted` runs it. Logs are those of `planted_logs`; where the Open Bandit samples are at hand
-(`STEADYRANK_TABLES`, obd/), attacks are added to them as well, and to rows drawn again from them.
+`python bench/audit.py --planted` runs it. Logs are those of `planted_logs`; if the Open Bandit samples are available
+(`STEADYRANK_TABLES`, obd/), attacks are planted in them as well, and in bootstrap samples of their rows.
 """
 
 import collections
@@ -24,11 +24,11 @@ OVERLAP = 0.8
 
 
 class Outcome(NamedTuple):
-    """What became of one log."""
+    """The result for one log."""
 
     group: str
     name: str
-    overlap: float  # of rows told and rows false, both over either; intervals alone
+    overlap: float  # Jaccard index of reported and false rows, for intervals alone
     blamed: bool  # whether any interval was called suspect
     bots: float  # share of bots named
     honest_named: int
@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
 
 
 def judge(group: str, name: str, log: Log, targets: set[int]) -> Outcome:
-    """Audit a log and compare."""
+    """Audit a log and compare the result with the truth."""
     found = sr.audit(log.frame())
     flags = np.zeros(log.time.size, np.bool_)
     for part in found.intervals:
@@ -56,7 +56,7 @@ def judge(group: str, name: str, log: Log, targets: set[int]) -> Outcome:
 
 
 def _others(log: Log, bots: set[int]) -> dict[str, tuple[float, int]]:
-    """What the baselines find."""
+    """The results of the baselines."""
     flags = audit_baselines.cusum(log)
     found: dict[str, tuple[float, int]] = {"CUSUM": (float(overlap(flags, log.false) >= OVERLAP), int(flags.any()))}
     for name, named in (("rate limit", audit_baselines.rate_limit(log)), ("forest", audit_baselines.forest(log))):
@@ -66,12 +66,12 @@ def _others(log: Log, bots: set[int]) -> dict[str, tuple[float, int]]:
 
 
 def _changed(one: Log, two: Log, which: Callable[[Log], Any]) -> Log:
-    """A log that is `two` where `which` says so."""
+    """Replace rows of `one` by those of `two` where `which` says so."""
     return joined(one.chosen(~which(one)), two.chosen(which(two)))
 
 
 def honest_changes(place: World, rng: np.random.Generator) -> Iterator[tuple[str, Log]]:
-    """Honest logs that change."""
+    """Honest logs in which behaviour changes, with names."""
     day, late = (lambda log: (log.time - START) // DAY == 8), (lambda log: (log.time - START) / DAY >= 8)
     for factor in (0.75, 0.6, 1.5):
         yield (
@@ -136,12 +136,12 @@ def logs(seed: int) -> Iterator[tuple[str, str, Log, set[int]]]:
 
 
 def _targets(log: Log, kind: str) -> set[int]:
-    """The items that an attack is for: those that `attacked` chooses, where it chooses any."""
+    """The target items of an attack, as `attacked` chooses them, if it has any."""
     return set(targets_of(log, kind)) if kind in ("promote", "demote") else set()
 
 
 def _print_others(groups: dict[str, list[Outcome]]) -> None:
-    """A line for each baseline and group."""
+    """Print a line for each baseline and group."""
     names = list(next(iter(groups.values()))[0].others)
     if "forest" not in names:
         print("isolation forest: left out, scikit-learn is not installed")
@@ -160,7 +160,7 @@ def _print_others(groups: dict[str, list[Outcome]]) -> None:
 
 
 def run(seeds: int, first: int = 0) -> None:
-    """Print what was found."""
+    """Run the bench and print its tables."""
     groups: dict[str, list[Outcome]] = collections.defaultdict(list)
     for seed in range(first, first + seeds):
         for group, name, log, targets in logs(seed):

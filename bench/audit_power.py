@@ -1,4 +1,4 @@
-"""How much must be false before an audit finds it: attacks of many sizes in simulated logs, and honest logs.
+"""The power of the audit: attacks of many sizes in simulated logs, and false alarms in honest logs.
 
     python bench/audit_power.py --seeds 2
 
@@ -41,10 +41,10 @@ HONEST: dict[str, tuple[str, dict[str, Any]]] = {
     "slow drift": ("DriftingCascade", {"pattern": "slow", "span": IMPRESSIONS}),
     "daily cycle": ("DriftingCascade", {"pattern": "daily", "span": IMPRESSIONS // 7}),
 }
-FIRST_SEED = 1_000  # thresholds were chosen on others
-OVERLAP = 0.9  # of what is told and what is true, both over either, in an attack that was found
-CLIENTS, BOTS = 400, 20  # who come, for the detectors that look at clients; the audit is not told
-SECONDS = 60.0  # from impression to impression
+FIRST_SEED = 1_000  # thresholds were chosen with lower seeds
+OVERLAP = 0.9  # Jaccard index of reported and false impressions at which an attack counts as found
+CLIENTS, BOTS = 400, 20  # for the detectors that use clients; the audit is not told
+SECONDS = 60.0  # between impressions
 OURS = "this audit"
 LINES = (("var(--mark)", ""), ("var(--band)", "8 4"), ("var(--up)", "2 4"))  # colours and dashes of curves
 
@@ -61,7 +61,7 @@ class Case(NamedTuple):
 
 
 class CaseResult(NamedTuple):
-    """What was found of it: the overlap with the truth (both over either), or whether anything was in honest ones."""
+    """The result for one log: overlap with the truth (Jaccard index), or false alarms in an honest one."""
 
     case: Case
     overlap: float
@@ -70,7 +70,7 @@ class CaseResult(NamedTuple):
 
 
 def attraction_of(world: str) -> Floats:
-    """The attractions of a world: some items of a bundled profile."""
+    """The attractions of a world, from items of a bundled profile."""
     values = profile(*WORLDS[world]).attraction
     chosen = np.random.default_rng(ITEMS).permutation(values.size)[:ITEMS]
     picked: Floats = np.ascontiguousarray(values[np.sort(chosen)])
@@ -128,7 +128,7 @@ def play(case: Case, pulse: Callable[[], None]) -> CaseResult:
 
 
 def _simple(impressions: Impressions, truth: Bools, seed: int) -> dict[str, Bools]:
-    """What simple detectors flag, with clients drawn: bots take turns in the attack."""
+    """The flags of simple detectors, with random clients; bots take turns in the attack."""
     n = impressions.n
     client = np.random.default_rng([seed, CLIENTS]).integers(0, CLIENTS, n)
     client[truth] = CLIENTS + np.arange(np.count_nonzero(truth)) % BOTS
@@ -152,7 +152,7 @@ def power(seeds: int, *, on: str = "local", progress: Callable[[int, int], None]
 
 
 def found_by_share(results: list[CaseResult]) -> dict[str, list[tuple[float, float]]]:
-    """For each attack and world: shares of false impressions, and of logs in which nine tenths of it overlap."""
+    """For each attack and world: shares of false impressions, and of logs in which the attack was found."""
     groups: dict[str, dict[float, list[bool]]] = defaultdict(lambda: defaultdict(list))
     for case, both, _, _ in results:
         if case.share:
@@ -164,13 +164,13 @@ def found_by_share(results: list[CaseResult]) -> dict[str, list[tuple[float, flo
 
 
 def alarms(results: list[CaseResult]) -> tuple[int, int]:
-    """Honest logs with a false alarm, and honest logs."""
+    """The number of honest logs with a false alarm, and of all honest logs."""
     honest = [result for result in results if not result.case.share]
     return sum(result.alarms > 0 for result in honest), len(honest)
 
 
 def by_detector(results: list[CaseResult]) -> dict[str, tuple[list[float], int]]:
-    """For this audit and each simple detector: the share of attacks found by size, and honest logs that it blames."""
+    """For this audit and each simple detector: shares of attacks found by size, and number of honest logs blamed."""
     names = [OURS, *(results[0].others if results else {})]
 
     def of(name: str, one: CaseResult) -> tuple[float, bool]:
@@ -185,7 +185,7 @@ def by_detector(results: list[CaseResult]) -> dict[str, tuple[list[float], int]]
 
 
 def power_table(results: list[CaseResult]) -> str:
-    """As text: attacks by share of impressions, how often nine tenths of the interval are found."""
+    """The results as a text table: how often attacks are found, by share of false impressions."""
     lines = ["found with an overlap of 90 %, by share of false impressions:"]
     lines.append(f"{'':<28}" + "".join(f"{percent(share):>9}" for share in SHARES))
     for name, points in found_by_share(results).items():
@@ -210,7 +210,7 @@ def curves(lines: dict[str, list[tuple[float, float]]], words: str) -> str:
     for i, (name, points) in enumerate(lines.items()):
         colour, dash = LINES[i % len(LINES)]
         out += line([(place(100 * share), found) for share, found in points], 1.0, colour, dash)
-        height = 0.4 - 0.1 * i  # the legend stands where curves of use do not go
+        height = 0.4 - 0.1 * i  # the legend is where useful curves do not pass
         out += line([(0.8, height), (0.86, height)], 1.0, colour, dash)
         out += f'<text x="{x_of(0.87):.1f}" y="{y_of(height, 1.0) + 4:.1f}">{escape(name)}</text>'
     return out + "</svg>"

@@ -1,12 +1,12 @@
-"""Bots of few visits each: how many of them an audit names, and from how many visits on any test could.
+"""Bots with few visits each: how many the audit names, and from how many visits on any test could name them.
 
     python bench/audit_small.py --seeds 3
 
-30 bots (or `--bots`) of n visits each come to a log of 20,000 impressions by 1,500 people (`planted_logs`), all over
-it. Silent ones never click; pushers ask for lists that show one item and click it alone. The limit is that of the
-likelihood ratio (Neyman and Pearson 1933) of a judge who knows how people click and what these bots do, but not which
-item: of the clients who did in n visits or more what a bot does, and nothing else, at most one in twenty may be
-honest.
+30 bots (or `--bots`) with n visits each are added all over a log of 20,000 impressions by 1,500 people
+(`planted_logs`). Silent ones never click; pushers request lists that show one item, and click only it. The limit is
+that of the likelihood ratio test (Neyman and Pearson 1933) of a judge who knows how people click and what these bots
+do, but not which item they push: of the clients who acted like a bot in n or more visits, and never otherwise, at
+most one in twenty may be honest.
 """
 
 import argparse
@@ -17,16 +17,16 @@ from planted_logs import BOTS, Array, Log, World, honest, joined, ranked, world
 import steadyrank as sr
 
 FIRST_SEED = 1_000
-N, PEOPLE, N_BOTS = 20_000, 1_500, 30  # bots unless others are asked for
+N, PEOPLE, N_BOTS = 20_000, 1_500, 30  # default number of bots
 VISITS = (2, 3, 4, 5, 8, 12, 20, 40)  # in order
-HONEST = 0.05  # share of honest ones among those named
-MOST = 60  # visits of people that are told apart
-DRAWN = 4_000  # honest people who say how rarely one does what bots do
+HONEST = 0.05  # largest share of honest clients among those named
+MOST = 60  # number of visits beyond which people are counted together
+DRAWN = 4_000  # honest people drawn to estimate how rarely they act like bots
 KINDS = ("silent", "pusher")
 
 
 def bots_in(log: Log, kind: str, bots: int, visits: int, rng: np.random.Generator) -> tuple[Log, int]:
-    """The log with some bots, and the item that they push, -1 for none: a rarely clicked one."""
+    """Add bots to a log; returns it and the item that they push, a rarely clicked one, -1 for none."""
     item = -1
     rows = np.arange(log.time.size)
     if kind == "pusher":
@@ -51,9 +51,9 @@ def named(kind: str, bots: int, visits: int, seed: int) -> float:
 
 
 def limits(kind: str, bots: int, seed: int) -> dict[int, bool]:
-    """Of how many visits a judge who knows all but the bots' names and item could name them.
+    """For each number of visits, whether a judge who knows all but the bots' names and item could name them.
 
-    Whoever does the same in as many visits or more is as odd; of pushers any item could be the one.
+    Clients who act the same in as many visits or more are as odd; pushers may push any item.
     """
     rng = np.random.default_rng([12, seed])
     people = world(rng)
@@ -61,8 +61,8 @@ def limits(kind: str, bots: int, seed: int) -> dict[int, bool]:
     _, item = bots_in(log, kind, bots, 1, rng)
     shown = np.bincount(np.minimum(np.bincount(log.client), MOST), minlength=MOST + 1)  # people by their visits
     factor = rng.gamma(people.differ, 1.0 / people.differ, DRAWN)
-    alike: Array = np.ones(DRAWN)  # the chance that each of some people did in all visits what a bot does
-    due: Array = np.zeros(MOST + 1)  # people of so many visits who do
+    alike: Array = np.ones(DRAWN)  # probability that each person acted like a bot in all visits
+    due: Array = np.zeros(MOST + 1)  # expected number of such people, by number of visits
     for visits in range(1, MOST + 1):
         alike *= _alike(people, item, factor, rng)
         due[visits] = shown[visits] * alike.mean() * (1 if kind == "silent" else people.attraction.size)
@@ -71,7 +71,7 @@ def limits(kind: str, bots: int, seed: int) -> dict[int, bool]:
 
 
 def _alike(people: World, item: int, factor: Array, rng: np.random.Generator) -> Array:
-    """The chance that people click nothing in a list, or an item alone in a list that shows it."""
+    """The probability that each person clicks nothing in a list, or only the item in a list that shows it."""
     looks = (1.0 + np.arange(people.length)) ** -people.attention
     lists = ranked(people, factor.size, rng)
     rate = np.clip(people.attraction[lists] * looks * factor[:, None], 0.0, 0.98)

@@ -1,9 +1,9 @@
-"""A board with a million items on one worker: how it is made, what lists cost, and how long an end and a start take.
+"""A board with a million items on one worker: time to create it, cost of lists, time to stop and to start.
 
 python bench/big_board.py [--items 1000000] [--lists 4000] [--chunk 50000]
 
-Milliseconds are the client's, over loopback, one request at a time, beside a board of 500 items by turns. Every list
-is answered. The server writes to SQLite, in a temporary folder.
+Milliseconds are measured by the client, over loopback, one request at a time, in turns with a board of 500 items.
+Every list is answered. The server writes to SQLite, in a temporary folder.
 """
 
 import argparse
@@ -17,14 +17,14 @@ from boards import Connection, Service
 
 
 def timed(work):
-    """Seconds, and the result."""
+    """Run a function; returns seconds and its result."""
     begin = time.perf_counter()
     found = work()
     return time.perf_counter() - begin, found
 
 
 def put(ask, board, names, chunk):
-    """Make a board in parts; seconds of each."""
+    """Create a board in parts; returns the seconds of each."""
     seconds = []
     for start in range(0, len(names), chunk):
         body = {"items": names[start : start + chunk], "length": 10, "guard": "Anyone", "settle": 0}
@@ -33,7 +33,7 @@ def put(ask, board, names, chunk):
 
 
 def lists(ask, boards, number):
-    """Milliseconds of rank and of feedback by board, in turns; the item in the middle of the list is clicked."""
+    """Milliseconds of rank and of feedback by board, in turns, with a click in the middle of each list."""
     times = {(board, what): [] for board in boards for what in ("rank", "feedback")}
     for k in range(number):
         for board in boards:
@@ -64,7 +64,7 @@ def main():
 
 
 def measure(server, names, options):
-    """Print a line for each thing that is done."""
+    """Print a line for each measurement."""
     ask = Connection(server.port)
     put(ask, "small", names[:500], 500)
     before = server.resident()

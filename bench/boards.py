@@ -1,4 +1,4 @@
-"""Many boards on one worker: how fast they are made, how much they take asleep, and how long a start and an end take.
+"""Many boards on one worker: time to create them, memory when evicted, and time to start and to stop.
 
 python bench/boards.py 1000 10000
 python bench/boards.py --bulk 100000
@@ -77,7 +77,7 @@ def measure(folder, size, options):
 
 
 def make(server, size, options):
-    """Ask for boards, and for lists of some, which are answered: how fast, the memory asleep, the end."""
+    """Create boards, request and answer lists of some; print the rate, memory when evicted, and time to stop."""
     server.start()
     ask, marks, half = Connection(server.port), [time.perf_counter()], None
     for k in range(size):
@@ -98,7 +98,7 @@ def make(server, size, options):
 
 
 def write(folder, size):
-    """A store with boards that were put to sleep in good order after they were made."""
+    """Write a store with boards that were evicted after they were created."""
     from steadyrank.service.board import events
     from steadyrank.service.board.board import Board
     from steadyrank.service.board.config import Config
@@ -129,7 +129,7 @@ class Service:
         self.folder, self.awake = folder, awake
 
     def start(self):
-        """Start it; seconds until it is ready."""
+        """Start it; returns seconds until it is ready."""
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             self.port = s.getsockname()[1]
@@ -145,17 +145,17 @@ class Service:
             time.sleep(0.02)
 
     def resident(self):
-        """Bytes of memory."""
+        """Resident memory in bytes."""
         text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return 1024 * int(text.split("VmRSS:")[1].split()[0])
 
     def worked(self):
-        """Seconds of processor time."""
+        """Processor time in seconds."""
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def end(self, number):
-        """Send it a signal; seconds until it has ended."""
+        """Send it a signal; returns seconds until it has ended."""
         begin = time.perf_counter()
         self.process.send_signal(number)
         self.process.wait()

@@ -1,11 +1,11 @@
-"""Which learner for which way of looking: python bench/click_models.py [--seeds 5] [--attacks] [--also GRAB UniRank].
+"""Learners by click model: python bench/click_models.py [--seeds 5] [--attacks] [--also GRAB UniRank].
 
-python bench/click_models.py --only spread --clients     the same people and false visits, with senders and a guard
+python bench/click_models.py --only spread --clients     the same people and false visits, with clients and a guard
 
-Four profiles, five ways of looking at lists, lists of 10. `told`: learners that are told how people look, with the
-true numbers where they take some; the best of them is what SteadyRank, which is told nothing, is measured by. Under
-attacks, learners that are told do not see the false visits either. `--clients`: visits come from 8,000 clients, false
-ones from 100, and SteadyRank has the guard ClientTrust.
+Four profiles, five click models, lists of 10. `told`: learners that are told the click model, with its true
+parameters if they take any; SteadyRank, which is told nothing, is compared with the best of them. Under attack,
+learners that are told do not see the false visits either. `--clients`: visits come from 8,000 clients, false ones
+from 100, and SteadyRank has the guard ClientTrust.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import steadyrank as sr
 
 LENGTH = 10
 ETA = 0.7
-TOLD = {  # users: the learners made for them, or, where nobody is, for what comes nearest
+TOLD = {  # by click model: the learners made for it, or for the most similar one
     "Cascade": [("CascadeTS", {}), ("CascadeKLUCB", {}), ("PIE", {})],
     "PositionBased": [("PBMTS", {"eta": ETA}), ("PBMUCB", {"eta": ETA}), ("PBMPIE", {"eta": ETA})],
     "DependentClick": [("DCMKLUCB", {}), ("CascadeTS", {}), ("PIE", {})],
@@ -31,7 +31,7 @@ ATTACKS = {"honest": {}, "late": {"adversary": "FakeUser", "schedule": "late"}, 
 
 
 def profiles():
-    """Name and attractions; the last one is no data set's: logits of 400 items, normal around -2.4."""
+    """Names and attractions; the last one is synthetic: 400 items with normal logits around -2.4."""
     for name, mapping in (("yelp-pizza", "sparse"), ("movielens", "moderate"), ("lastfm-listeners", None)):
         yield f"{name} {mapping or ''}".strip(), sr.profile(name, mapping).attraction
     z = np.array([NormalDist().inv_cdf((i + 0.5) / 400) for i in range(400)])

@@ -11,39 +11,39 @@ Rivals: a learner a query (Thompson sampling from Beta(1, 1)); a prior by the en
 looks, and of 15 with draws that count by min(1, visits / 100) (cautious); their prior is a place's mean click rate.
 `BubbleRank` a query re-orders the engine's first ten, which is worth nothing to users who look until they click.
 
-`--attack`: 15 % of all visits are of 100 clients who click one item in each of 200 queries, engine's place 11 or
-lower, and nothing else; or each of these visits has a fresh name. Honest worth lost against a run without them, and
-the least decile of honest visits, in brackets that of any seed. Nobody who comes once is refused, so with fresh names
-all is as it is without a guard.
+`--attack`: 15 % of all visits are of 100 clients who click one item in each of 200 queries, at engine's place 11 or
+lower, and nothing else; or each of these visits has a new client name. Honest worth lost against a run without them,
+and the least decile of honest visits, in brackets that of any seed. Clients with a single visit are never refused, so
+with new names results are those without a guard.
 
-Both print tables for docs/collections-method.md, with 95 % intervals of the means over seeds, and run one process a
-core, each for a seed of a world. `--kept FILE` keeps what each of them found, so that a run that was interrupted goes
-on; delete it when the code has changed.
+Both print tables for docs/collections-method.md, with 95 % intervals of the means over seeds, and run one process per
+core, each for one seed of a world. `--kept FILE` saves the result of each, so that an interrupted run resumes; delete
+the file when the code has changed.
 
 `--judgments`: rank correlation (Spearman) of judgments with the true attractions, over the items of a query that were
-shown, and the share of their pairs that are in order, ties as half; means over queries with more than 200 visits.
-Beside it plain clicks over times shown; and the share in order among items that nobody clicked, which are one tie to
-plain rates. False visits as above, of 10 % of all. Attention, where users look at places, is learnt, and given in a
-line of its own.
+shown, and the share of their pairs that are in order, ties as half; means over queries with more than 200 visits. For
+comparison, clicks over times shown; and the share in order among items that nobody clicked, which are all tied by
+plain rates. False visits as above, 10 % of all. If users look at places, attention is learnt, and in a separate line
+given.
 
 `--memory`: the worth of lists with several settings of `memory`, in the first world and the one with drift, and in
 two of 100 queries with 2,000 visits each.
 
-`--naver FOLDER`: judgments of the NAVER log, which lies there as docs/real-logs.md says, with
-`naver_clara2_relevance.tsv.gz` beside it. Of two documents of a query with different grades that were both shown: how
-often the better one has the higher rate, ties as half; the same of plain clicks over times shown, and of the mean
-place at which the log shows them. In brackets 95 % of draws of other queries. Clean, and with 10 % false visits by 30
+`--naver FOLDER`: judgments of the NAVER log, which must be in this folder as docs/real-logs.md describes, with
+`naver_clara2_relevance.tsv.gz`. For pairs of documents of a query with different grades that were both shown: how
+often the better one has the higher rate, ties as half; the same for clicks over times shown, and for the mean place
+at which the log shows them. In brackets 95 % of bootstrap samples of queries. Clean, and with 10 % false visits by 30
 clients, each to a list of one of the 200 busiest queries, who click its lowest document.
 
-`--surges`: how many surges honest runs have; and of attacks under a fresh name for every visit, from half time on,
-on one busy query and on 50 at once: in how many of the queries they are noticed, after how many false visits, and
-what is lost in these queries.
+`--surges`: how many surges honest runs have; and for attacks with a new client name for every visit, from half time
+on, on one busy query and on 50 at once: in how many of the queries they are noticed, after how many false visits, and
+the loss in these queries.
 
-`--scale PAIRS`: what so many (query, item) pairs take, a hundred for each query; a list's time over a ranker's; and
-how long a service applies nothing while it copies so many or makes room, all of which it does in threads.
+`--scale PAIRS`: the memory of this number of (query, item) pairs, a hundred for each query; a list's time over a
+ranker's; and how long a service applies nothing while it copies them or makes room, all of which it does in threads.
 
-`--served PAIRS`: a service that may remember so many and learns from half as many more, a list of ten for each query:
-how long lists take meanwhile, of the collection and of a board, and how long it takes from a start to the first list.
+`--served PAIRS`: a service that may remember this number of pairs and learns from half as many more, a list of ten
+for each query: the time of lists meanwhile, of the collection and of a board, and from a start to the first list.
 """
 
 import argparse
@@ -93,7 +93,7 @@ COLUMNS = "engine", BUBBLE_RANK, *RIVALS, OURS
 
 class World(NamedTuple):
     queries: int
-    visits: int  # for each query, on average
+    visits: int  # mean per query
     rho: float
     places: bool = False
     drift: bool = False
@@ -115,7 +115,7 @@ TRIED = World(200, 20, 0.6)  # to compile
 
 
 class Traffic(NamedTuple):
-    """Who came for which query, and what all of them like."""
+    """Visits with their queries, and the attractions of items."""
 
     attraction: np.ndarray  # [query, item] in the engine's order
     query: np.ndarray  # [visit]
@@ -144,7 +144,7 @@ def zipf(n, power):
 
 
 def attacked(honest, seed, share=0.15, n_queries=200, bots=100, busiest=False, fresh=False):
-    """The same visits with false ones among them; `fresh`: each under a name of its own."""
+    """Insert false visits; `fresh`: each with a new client name."""
     rng = np.random.default_rng([seed, 77])
     n, queries = honest.query.size, honest.attraction.shape[0]
     n_false = int(n * share / (1.0 - share))
@@ -165,7 +165,7 @@ def attacked(honest, seed, share=0.15, n_queries=200, bots=100, busiest=False, f
 
 @kernel
 def worth(attraction, ranking, attention):
-    """Expected clicks of a list: one at most where users stop at a click."""
+    """Expected clicks of a list: at most one if users stop at a click."""
     none, clicks = 1.0, 0.0
     for p in range(ranking.size):
         none *= 1.0 - attraction[ranking[p]]
@@ -175,7 +175,7 @@ def worth(attraction, ranking, attention):
 
 @kernel
 def worth_of_others(attraction, attention, others):
-    """Write what the engine's own list of each query is worth, and the best one; `others`: [query, 2]."""
+    """Write the worth of the engine's own list and of the best list of each query to `others`, [query, 2]."""
     for q in range(attraction.shape[0]):
         others[q, 0] = worth(attraction[q], np.arange(attention.size), attention)
         others[q, 1] = worth(attraction[q], np.argsort(-attraction[q])[: attention.size], attention)
@@ -183,7 +183,7 @@ def worth_of_others(attraction, attention, others):
 
 @kernel
 def count_worth(attraction, ranking, attention, others, row):
-    """Add what a list, the engine's own and the best one are worth to a query's row; and a visit."""
+    """Add the worth of a list, the engine's own and the best one to a query's row, and count the visit."""
     row[0] += worth(attraction, ranking, attention)
     row[1] += others[0]
     row[2] += others[1]
@@ -192,7 +192,7 @@ def count_worth(attraction, ranking, attention, others, row):
 
 @kernel
 def click(attraction, ranking, attention, target, clicks, rng):
-    """What a visitor does; returns how many places the answer speaks of."""
+    """Simulate a visitor's clicks; returns how many places the answer covers."""
     clicks[:] = False
     if target >= 0:
         for p in range(ranking.size):
@@ -209,7 +209,7 @@ def click(attraction, ranking, attention, target, clicks, rng):
 
 @kernel
 def move(attraction, t, visits, rng):
-    """After each quarter of the visits, tastes change; whether they did."""
+    """Change tastes after each quarter of the visits; returns whether they changed."""
     if t == 0 or t % (visits // 4):
         return False
     for q in range(attraction.shape[0]):
@@ -221,9 +221,9 @@ def move(attraction, t, visits, rng):
 
 @kernel
 def play(world, ranker, guard, world_rng, result, refused, plain):
-    """All visits through our ranker; `result`, [query, 4]: worth of our lists, the engine's, the best; visits.
+    """Run all visits through our ranker; `result`, [query, 4]: worth of our lists, the engine's, the best; visits.
 
-    `plain`, [query, item, 2]: how often an item was shown and clicked, by whomever.
+    `plain`, [query, item, 2]: how often an item was shown and clicked, by all clients.
     """
     attraction = world.attraction.copy()
     items, ranking, clicks = (
@@ -264,7 +264,7 @@ def play(world, ranker, guard, world_rng, result, refused, plain):
 
 @kernel
 def play_rival(world, kind, world_rng, mind, result):
-    """All visits through a rival; `result` as for `play`."""
+    """Run all visits through a rival; `result` as for `play`."""
     attraction = world.attraction.copy()
     queries = attraction.shape[0]
     looks, clicked, visits = np.zeros((queries, ITEMS)), np.zeros((queries, ITEMS)), np.zeros(queries)
@@ -309,7 +309,7 @@ def play_rival(world, kind, world_rng, mind, result):
 
 
 def run(world, who, seed, attention=None):
-    """Worth of the lists by query, [query, 4], and how many visits, honest and false, were not learnt from."""
+    """Worth of the lists by query, [query, 4], and the numbers of honest and false visits not learnt from."""
     if who == OURS:
         return run_ours(world, seed, attention)[:2]
     result = np.zeros((world.attraction.shape[0], 4))
@@ -319,7 +319,7 @@ def run(world, who, seed, attention=None):
 
 
 def run_ours(world, seed, attention=None, memory=300.0):
-    """As `run`; and the ranker, and how often items were shown and clicked."""
+    """As `run`; also returns the ranker, and how often items were shown and clicked."""
     queries = world.attraction.shape[0]
     result, refused, plain = np.zeros((queries, 4)), np.zeros(2), np.zeros((queries, ITEMS, 2))
     ranker = ReRanker.create(Problem(PLACES, LENGTH, seed=seed), attention=attention, memory=memory)
@@ -331,19 +331,19 @@ def run_ours(world, seed, attention=None, memory=300.0):
 
 
 def spearman(first, second):
-    """The correlation of ranks; equal values have the mean of their ranks."""
+    """Spearman's rank correlation; ties get their mean rank."""
     return np.corrcoef(stats.rankdata(first), stats.rankdata(second))[0, 1]
 
 
 def in_pairs(rate, truth):
-    """The share of pairs in which what is more attractive has the higher rate, ties as half."""
+    """The share of pairs in which the more attractive item has the higher rate, ties as half."""
     i, j = np.triu_indices(len(rate), 1)
     agree = np.sign(rate[i] - rate[j]) * np.sign(truth[i] - truth[j])
     return (0.5 + 0.5 * agree).mean()
 
 
 def judged(worlds, seeds):
-    """Print how well judgments and plain rates order items as the truth does, clean and with false visits."""
+    """Print how well judgments and plain rates order items, clean and with false visits."""
     for world, given in [(one, given) for one in worlds for given in (False, True)[: 1 + one.places]]:
         for share in (0.0, 0.1):
             rows = []
@@ -368,7 +368,7 @@ def judged(worlds, seeds):
 
 
 def faded(worlds, seeds):
-    """Print what lists are worth by how soon an item of a query forgets: all, head, tail."""
+    """Print the worth of lists by the setting `memory`: all, head, tail."""
     for world in worlds:
         for memory in (64.0, 300.0, 1e9):
             results = [run_ours(traffic(world, seed), seed, memory=memory)[0] for seed in range(seeds)]
@@ -401,7 +401,7 @@ def read_naver(folder):
 
 
 def with_false_lists(lists, seed, share, clients=30, queries=200):
-    """The same with lists of bots among them, each the list of some visit to one of the busiest queries."""
+    """Insert lists of bots, each the list of some visit to one of the busiest queries."""
     rng = np.random.default_rng([seed, 5])
     busiest = [query for query, _ in collections.Counter(one[0] for one in lists).most_common(queries)]
     first = {}
@@ -417,7 +417,7 @@ def with_false_lists(lists, seed, share, clients=30, queries=200):
 
 
 def in_order(rates, grades):
-    """By query: how many of its pairs of documents with different grades have rates in order, and how many it has."""
+    """By query: the number of pairs of documents with different grades and rates in order, and of all such pairs."""
     by_query = collections.defaultdict(list)
     for (query, item), grade in grades.items():
         by_query[query].append((grade, rates[query, item]))
@@ -495,7 +495,7 @@ def mean_of_seeds(each):
 
 
 def read_kept(kept):
-    """What runs before this one found, by job, from a file that need not be there."""
+    """Results of earlier runs by job, from a file that may not exist."""
     found = {}
     with contextlib.suppress(FileNotFoundError, EOFError), kept.open("rb") as file:
         while True:
@@ -505,9 +505,10 @@ def read_kept(kept):
 
 
 def on_all_cores(function, worlds, seeds, kept, cores):
-    """What a function returns for each seed of each world, lists by world, all worlds of a seed before the next one.
+    """Run a function for each seed of each world in parallel; returns lists by world.
 
-    Processes inherit what a small world compiles. `kept`: a file, or None; `cores`: as many processes, None: all.
+    All worlds of a seed run before the next seed. Processes inherit code compiled with a small world. `kept`: a file
+    for results, or None; `cores`: number of processes, None for all cores.
     """
     jobs = [(world, seed) for seed in range(seeds) for world in worlds]
     found = read_kept(kept) if kept else {}
@@ -525,7 +526,7 @@ def on_all_cores(function, worlds, seeds, kept, cores):
 
 
 def worth_in(job):
-    """By ranker: shares, deciles and the tail of a seed of a world."""
+    """By ranker: shares, deciles and the tail, for one seed of a world."""
     world, seed = job
     drawn, rows = traffic(world, seed), {}
     for name in (OURS, *([TOLD] if world.places else []), BUBBLE_RANK, *RIVALS):
@@ -536,7 +537,7 @@ def worth_in(job):
 
 
 def honest(worlds, seeds, kept, cores):
-    """Print what lists are worth, and how much more than the cautious ones and the engine's; by world and ranker."""
+    """Print the worth of lists, and the gain over the cautious ones and the engine's, by world and ranker."""
     by_world = {
         str(world): {name: np.array([one[name] for one in made]) for name in made[0]}
         for world, made in on_all_cores(worth_in, worlds, seeds, kept, cores).items()
@@ -571,9 +572,9 @@ def honest(worlds, seeds, kept, cores):
 
 
 def fresh_names(honest, seed, queries, share=0.15):
-    """The same visits without names, and from half time on such a share of false ones for each of these queries.
+    """The same visits without names, and from half time on a share of false ones for each of these queries.
 
-    They click the item that people like least of the ten that were shown most in the quarter before.
+    They click the least attractive of the ten items that were shown most in the previous quarter.
     """
     rng, n = np.random.default_rng([seed, 9]), honest.query.size
     unnamed = honest._replace(client=np.full(n, -1))
@@ -595,7 +596,7 @@ def fresh_names(honest, seed, queries, share=0.15):
 
 
 def surged(worlds, seeds):
-    """Print surges and alarms of honest runs, and what of an attack under fresh names is noticed, and how soon."""
+    """Print surges and alarms of honest runs, and how often and how soon attacks with new names are noticed."""
     for world in worlds:
         rankers = [run_ours(traffic(world, seed), seed)[2] for seed in range(seeds)]
         print(f"{world}: honest surges {[int(one.surges.total[0]) for one in rankers]}", flush=True)
@@ -623,7 +624,7 @@ def surged(worlds, seeds):
 
 
 def lost_in(job):
-    """By attack: what is lost to it in a seed of a world, which visits were not learnt from, and deciles."""
+    """By attack, for one seed of a world: the loss, the visits not learnt from, and deciles."""
     world, seed = job
     drawn, rows = traffic(world, seed), {}
     alone = run(drawn, OURS, seed)[0]
@@ -659,7 +660,7 @@ def under_attack(worlds, seeds, kept, cores):
 
 @kernel
 def fill(ranker, queries, items):
-    """A look at each item of each query; `items`, [each]: ids, of which each query begins at its own."""
+    """Add one look at each item of each query; `items`, [each]: ids, shifted for each query."""
     for q in range(queries.size):
         row, each = find_or_add_row(ranker.queries.ids, queries[q]), items.size // 2
         for i in range(each):
@@ -668,7 +669,7 @@ def fill(ranker, queries, items):
 
 
 def percentiles(call, n=3_000):
-    """Seconds of a call, median and 99 %."""
+    """Seconds of a call: median and 99th percentile."""
     times = []
     for i in range(n):
         begin = time.perf_counter()
@@ -678,7 +679,7 @@ def percentiles(call, n=3_000):
 
 
 def scale(pairs, each=100):
-    """Print bytes a pair in memory and on disk, seconds to save and to load, and the time of a list."""
+    """Print bytes per pair in memory and on disk, seconds to save and to load, and the time of a list."""
     queries, docs = pairs // each, [f"d{k}" for k in range(100_000)]
     collection = sr.Collection(LENGTH, most_pairs=4 * pairs)
     state, keys = collection._state, collection._keys
@@ -724,7 +725,7 @@ def scale(pairs, each=100):
 
 
 def served(pairs, each=10, rows=2_000):
-    """Print what a service does that learns from half as many pairs more than it remembers, and its restart."""
+    """Print times of a service that learns from half as many pairs more than it remembers, and of its restart."""
     docs, times, ended = [f"d{k}" for k in range(100_000)], [], threading.Event()
     with tempfile.TemporaryDirectory() as folder:
         server = Service(pathlib.Path(folder), 1_000)

@@ -1,12 +1,13 @@
 """Learners with features: python bench/context.py [--seeds 5] [--segments] [--attacks | --cold | --speed].
 
-Worlds, 500 items, 16 features, lists of 10: `films` (`contextual-films`, logits), `linear` (what the published
-learners assume: chances are linear in the features, nothing of an item is its own) and `nothing` (the films with one
-another's features, and visitors who are all alike: features say nothing). Regret of each learner, and as a multiple
+Worlds, 500 items, 16 features, lists of 10: `films` (`contextual-films`, logits), `linear` (as the published learners
+assume: probabilities are linear in the features, without effects of single items) and `nothing` (the films with
+permuted features, and identical visitors: features carry no information). Regret of each learner, and as a multiple
 of the best published one. `--attacks`: 15 % false visits, in one stretch and spread, as multiples of the regret of a
-CascadeLinTS that false visits are kept from. `--cold`: where items stand after 20 looks. `--segments`: one list for
-all, lists a segment, and pooled lists, where segments are alike, half alike and unlike; with `--attacks`, what one on
-the first of them costs the others. `--speed`: microseconds a round, and as a multiple of a matrix product in NumPy.
+CascadeLinTS that never sees false visits. `--cold`: ranks of items after 20 looks. `--segments`: one list for all,
+one list per segment, and pooled lists, if segments are alike, half alike and unlike; with `--attacks`, the cost of an
+attack on the first one to the others. `--speed`: microseconds per round, and as a multiple of a matrix product in
+NumPy.
 """
 
 import argparse
@@ -49,7 +50,7 @@ def worlds():
     rng = np.random.default_rng(1)
     shuffled = films.features[rng.permutation(films.features.shape[0])]
     features = films.features.copy()
-    features[:, 1:] *= 0.05  # chances must stay in [0, 1]
+    features[:, 1:] *= 0.05  # probabilities must stay in [0, 1]
     attraction = np.clip(0.1 + features[:, 1:8].sum(1) / 4.0, 0.0, 1.0)
     return {
         "films": (films.attraction, films.features, "LogisticCascade", {"constant": 8}),
@@ -102,10 +103,10 @@ def attacked(options, chosen):
 
 
 def cold(seed):
-    """How far from its true place, as a share of the items, one of 100 new items stands: median over them.
+    """Median distance of 100 new items from their true ranks, as a share of the items.
 
-    The other 400 have had 100 looks each, by visitors who differ; each new one then has 20. Places are those for the
-    visitor whose tastes are all 0. Without features: by (a + S) / (a + b + n), a and b fitted to the 400 by moments.
+    The other 400 have had 100 looks each, by different visitors; each new one then has 20. Ranks are for the visitor
+    whose tastes are all 0. Without features: by (a + S) / (a + b + n), a and b fitted to the 400 by moments.
     """
     attraction, features, users, given = worlds()["films"]
     n, rng = attraction.size, np.random.default_rng(seed)
@@ -135,7 +136,7 @@ def cold(seed):
 
 
 def speed(sizes=(500, 10_000)):
-    """Of learners alone: what `Random` takes with the same users is subtracted. The product: [K, F] by [F, F]."""
+    """Time of learners alone: that of `Random` with the same users is subtracted. The product: [K, F] by [F, F]."""
     films = sr.profile("contextual-films")
     print(f"{'learner':16}" + "".join(f"{f'K = {k:,}: us':>16}{'x NumPy':>9}" for k in sizes))
     names, lines = ["Random", *OURS, *dict(PUBLISHED)], {}
@@ -144,7 +145,7 @@ def speed(sizes=(500, 10_000)):
         attraction, features = np.tile(films.attraction, copies)[:k], np.tile(films.features, (copies, 1))[:k]
         rounds = 20_000_000 // k
         took, products = {name: [] for name in names}, []
-        for turn in range(4):  # in turns: what else the machine does must hit all alike
+        for turn in range(4):  # in turns, so that other load on the machine affects all alike
             for name in names:
                 begin = time.perf_counter()
                 sr.simulate(
@@ -179,7 +180,7 @@ ON_ONE = {  # bits flipped in visits of the first segment: when, and in what sha
 
 
 class AllButOne(SEGMENTED):
-    """Lists for the first segment are worth nothing: regret is that of the others."""
+    """Lists for the first segment have no value, so regret is that of the others."""
 
     __slots__ = ()
 
@@ -193,7 +194,7 @@ class AllButOne(SEGMENTED):
 
 
 class OnOneSegment(NamedTuple):
-    """`PrefixFlip` on the visits of the first segment alone."""
+    """`PrefixFlip` on visits of the first segment only."""
 
     flips: Any
 

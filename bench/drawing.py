@@ -1,4 +1,4 @@
-"""Tables and figures of the benches, below build/bench."""
+"""Write tables and figures of the benches to build/bench."""
 
 import csv
 import pathlib

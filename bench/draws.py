@@ -1,10 +1,10 @@
 """Thompson sampling without drawing every item: python bench/draws.py [ITEMS ...] [--exact [--runs 400]].
 
-Microseconds a round of CascadeTS and SteadyRank against a NumPy loop that draws every item; lists of ten, one core,
+Microseconds per round of CascadeTS and SteadyRank against a NumPy loop that draws every item; lists of ten, one core,
 the best of three. `--exact`: whole runs of both learners, drawing few items or all of them, with honest clicks and
 with the first 15 % of the rounds inverted: by how many standard errors the mean loss differs, and the share of each
-item in the lists. Where the law is the same, the largest of 200 such differences is about 2.8, and above 4 in one of
-80 tables.
+item in the lists. If the distributions are the same, the largest of 200 such differences is about 2.8, and above 4 in
+one of 80 tables.
 """
 
 import argparse
@@ -58,7 +58,7 @@ ITEMS, LENGTH, ROUNDS = 200, 5, 1_000
 
 
 def play(name, every, attraction, attacked, seed):
-    """One run: clicks lost, and how often each item was shown. `every`: with the bar at 0, which draws all items."""
+    """One run: clicks lost, and how often each item was shown. `every`: draw all items, with the bar at 0."""
     learner = make(sr.learners()[name], Problem(ITEMS, LENGTH), settings={})
     mind, world = np.random.default_rng([seed, every]), np.random.default_rng([seed, 2 + every])
     allowed, ranking, note = np.ones(ITEMS, np.bool_), np.zeros(LENGTH, np.int64), np.zeros(LENGTH + 4)

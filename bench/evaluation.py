@@ -1,12 +1,12 @@
-"""How often 95 % intervals of `comparison.off_policy` hold the truth, in simulated logs of another ranker.
+"""Coverage of the 95 % intervals of `comparison.off_policy` in simulated logs of another ranker.
 
     python bench/evaluation.py [--logs 400] [--lists 10000] [--bots 40]
 
-The other ranker draws lists by Plackett and Luce's law; ours is the best list by the clicks of earlier lists, or in
-one of five lists a random one. The truth is the mean value of the lists that ours drew. False clicks: 15 % of the
-lists are of 40 bots that click the two worst items wherever they are. "Guarded": without the clients that
-`ClientTrust`, which sees the same lists in the same order, does not hear at the end, as `steadyrank compare-rankers`
-and `GET .../comparison` leave them out; with honest logs, too, where it should find nobody.
+The other ranker draws lists from a Plackett-Luce distribution; ours is the best list by the clicks of earlier lists,
+or, for one list in five, a random one. The truth is the mean value of the lists that ours drew. False clicks: 15 % of
+the lists are of 40 bots that click the two worst items wherever they are. "Guarded": without the clients that
+`ClientTrust`, which sees the same lists in the same order, has excluded at the end, as `steadyrank compare-rankers`
+and `GET .../comparison` leave them out; also with honest logs, where it should find nobody.
 """
 
 import argparse
@@ -28,13 +28,13 @@ ITEMS, LENGTH = 6, 3
 ATTRACTION = np.array([0.30, 0.24, 0.18, 0.12, 0.07, 0.04])
 LOOKS = np.array([1.0, 0.7, 0.5])
 LISTS = np.array(list(itertools.permutations(range(ITEMS), LENGTH)))
-SCORES = np.exp(0.5 * np.cos(np.arange(ITEMS)))  # what the other ranker thinks of the items: little that is right
+SCORES = np.exp(0.5 * np.cos(np.arange(ITEMS)))  # the other ranker's scores of the items, mostly wrong
 
 WORLDS = [("none", 0.0, False), ("none, guarded", 0.0, True), ("15 %", 0.15, False), ("15 %, guarded", 0.15, True)]
 
 
 def their_law():
-    """Of each list, the chances of its items given those above; and of each item at each place."""
+    """For each list, the probabilities of its items given those above; and of each item at each place."""
     given = np.ones(LISTS.shape)
     left = np.full(len(LISTS), SCORES.sum())
     for k in range(LENGTH):
@@ -47,7 +47,7 @@ def their_law():
 
 
 def click(users, lists, bots, rng):
-    """Clicks and places looked at."""
+    """Simulate clicks and places looked at."""
     want = np.where(bots[:, None], lists >= ITEMS - 2, rng.random(lists.shape) < ATTRACTION[lists])
     if users == "position":
         return want & (bots[:, None] | (rng.random(lists.shape) < LOOKS)), np.full(len(lists), LENGTH)
@@ -56,7 +56,7 @@ def click(users, lists, bots, rng):
 
 
 def value(users, lists):
-    """The true value of lists, of honest users."""
+    """The true value of lists with honest users."""
     if users == "position":
         return (ATTRACTION[lists] * LOOKS).sum(axis=1)
     return 1.0 - (1.0 - ATTRACTION[lists]).prod(axis=1)
@@ -78,7 +78,7 @@ def our_lists(shown, clicks, examined, rng):
 
 
 def one_log(users, false, n, bots, rng):
-    """A log, the truth of each list of ours, and the chance of each list of theirs."""
+    """Simulate a log; returns it, the true value of each list of ours, and the probability of each list of theirs."""
     law, given, marginals = their_law()
     drawn = rng.choice(len(LISTS), n, p=law)
     lies = rng.random(n) < false
@@ -93,14 +93,14 @@ def one_log(users, false, n, bots, rng):
 
 
 def plain(lists, law):
-    """Inverse propensities of whole lists: what one would do without a model of users."""
+    """Inverse propensities of whole lists: the estimator without a model of users."""
     same = (lists.shown == lists.ours).all(axis=1)
     values = np.where(same, off_policy.clicks_of(lists) / law, 0.0)
     return off_policy.mean(values, off_policy.clusters(lists.sender))
 
 
 def silenced(lists):
-    """The clients whom `ClientTrust` does not hear after these lists."""
+    """The clients that `ClientTrust` excludes after these lists."""
     guard = make(guards()["ClientTrust"], Problem(ITEMS, LENGTH, len(lists.shown)), settings={})
     note = np.zeros(LENGTH + NOTE_EXTRA)
     note[KIND] = ANSWER
@@ -113,7 +113,7 @@ def silenced(lists):
 
 
 def measure(users, false, guarded, logs, n, bots):
-    """By estimator: how often the truth is inside, the mean width, and the mean error; and who was found, at most."""
+    """By estimator: coverage, mean width and mean error; and the largest number of clients excluded."""
     rows, caught, honest = {}, 0.0, 0
     for seed in range(logs):
         rng = np.random.default_rng([seed, users == "position", int(100 * false)])

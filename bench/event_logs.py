@@ -1,10 +1,10 @@
-"""Logs of events (who, what, when) to try an audit of counts on: honest months, and bursts added to them row by row.
+"""Logs of events (client, item, time) for benches of the audit of counts: honest months, and bursts planted in them.
 
-Nothing here comes from the library's simulator. Items have heavy tails, some are sought at night and some at day,
-and all drift. There is a daily and a weekly rhythm. Releases and news raise single items suddenly, to 1 to 25 % of
-all events, and fade; most who come for news come for nothing else. An item on a front page rises and falls suddenly.
-Clients differ in activity by factors of a hundred, have items that they
-fetch again and again, and try again at once now and then.
+Nothing here comes from the library's simulator. Item frequencies have a heavy tail, some items are popular at night
+and some by day, and all drift. There is a daily and a weekly rhythm. Releases and news raise single items suddenly,
+to 1 to 25 % of all events, and fade; most who come for news come for nothing else. An item on a front page rises and
+falls suddenly. Clients differ in activity by factors of a hundred, have items that they fetch again and again, and
+sometimes retry immediately.
 """
 
 import dataclasses
@@ -16,9 +16,9 @@ import polars as pl
 
 DAY = 86_400.0
 START = 1_793_491_200.0  # 2026-11-01
-STEP = 1_800.0  # seconds in which nothing changes
+STEP = 1_800.0  # seconds over which rates are constant
 DAYS = 30
-BOTS, NEWCOMERS = 1_000_000, 2_000_000  # the first numbers of their clients
+BOTS, NEWCOMERS = 1_000_000, 2_000_000  # first client numbers of each
 Array = npt.NDArray[Any]
 
 
@@ -30,10 +30,10 @@ class Events:
     client: Array
     time: Array
     false: Array
-    target: int = -1  # the item that an attack is for
+    target: int = -1  # target item of the attack
 
     def frame(self, clients: bool = True) -> pl.DataFrame:
-        """As people would have it."""
+        """The log as users of the audit would have it."""
         when = pl.Series("timestamp", (self.time * 1e6).astype(np.int64)).cast(pl.Datetime("us"))
         names = pl.DataFrame([when, pl.Series("package", self.item)])
         return names.with_columns(pl.Series("ip", self.client)) if clients else names
@@ -46,7 +46,7 @@ class Events:
 def month(
     rng: np.random.Generator, n: int = 30_000, items: int = 1_000, clients: int = 4_000, featured: bool = True
 ) -> Events:
-    """About n honest events of 30 days. `featured`: one item stands on a front page for some hours."""
+    """About n honest events in 30 days. `featured`: whether one item is on a front page for some hours."""
     steps = int(DAYS * DAY / STEP)
     hours = np.arange(steps) * STEP / 3_600.0
     level = 1.0 + 0.6 * np.sin(2 * np.pi * (hours - 9.0) / 24.0)
@@ -56,7 +56,7 @@ def month(
     night = rng.normal(0.0, 0.25, items) * (rng.random(items) < 0.4)
     drift = np.cumsum(rng.normal(0.0, 0.1 * np.sqrt(STEP / DAY), (steps, items)), axis=0)
     weight = share * np.exp(drift + night * np.sin(2 * np.pi * hours / 24.0)[:, None])
-    came = np.zeros((steps, items))  # share of who came for nothing else
+    came = np.zeros((steps, items))  # share of clients who came for nothing else
     for kind in ("release", "release", "release", "release", "news", "news", *(["front page"] if featured else [])):
         k = int(rng.choice(items, p=share**0.5 / (share**0.5).sum()))
         begin, peak = int(rng.integers(steps)), 10.0 ** rng.uniform(-2.0, -0.6)  # of all events: 1 to 25 %
@@ -86,7 +86,7 @@ def month(
 
 
 def attacked(log: Events, rng: np.random.Generator, share: float, bots: int, hours: float) -> Events:
-    """The log with a burst of so many `bots` on one item that is neither of the first five nor rare."""
+    """Add a burst of `bots` on one item that is neither among the first five nor rare."""
     m = int(share * log.item.size)
     counts = np.bincount(log.item)
     target = int(rng.choice(np.argsort(-counts, kind="stable")[5:200]))

@@ -1,15 +1,15 @@
-"""What a false purchase buys: python bench/false_purchases.py [--seeds 2].
+"""The effect of false purchases: python bench/false_purchases.py [--seeds 2].
 
-People of whose clicks 2 % lead to a purchase, and bots under 1,000 names, 15 % of the visits, who click the first
-item shown that is in the half which people like least, and else nothing. They buy as well: a click of theirs leads to
-a purchase with a share of the chance that it has with people (`--shares`). A SteadyRank with the goal of clicks
-learns from both, behind ClientTrust, which is told of all purchases. Printed, as means over the seeds: false
-purchases; the false and the honest visits that were not learnt from; what people's lists lost, in clicks, and as a
-multiple of what they lose where the bots' visits are not learnt from, with the least and the most; and the clicks
-lost by each false purchase, beyond what bots take who buy nothing.
+People of whose clicks 2 % lead to a purchase, and bots with 1,000 names, 15 % of the visits, who click the first item
+shown from the half that people like least, and nothing else. They buy as well: their clicks lead to a purchase with a
+share of the probability for people (`--shares`). A SteadyRank with the goal of clicks learns from both, behind
+ClientTrust, which learns of all purchases. Prints means over seeds: false purchases; the false and the honest visits
+not learnt from; the loss of people's lists, in clicks, and as a multiple of the loss if the bots' visits are not
+learnt from, with minimum and maximum; and the clicks lost per false purchase, beyond those that bots without
+purchases take.
 
-One row is what purchases alone can do at best: a guard that knows who is a bot, refuses nobody until that is proven
-by the lack of purchases, and then takes all visits of bots back. No guard that waits for this proof does less harm.
+One row is the best that purchases alone can do: a guard that knows who is a bot, refuses nobody until that is proven
+by the lack of purchases, and then retracts all visits of bots. No guard that waits for this proof does less harm.
 """
 
 import argparse
@@ -28,21 +28,21 @@ from steadyrank.guards.client_trust.recent_visits import CURSOR, DONE, HELD, Rec
 from steadyrank.live.learner_state import LearnerState
 
 VISITS, TASTE = 16_000, 0.7
-ERROR = math.exp(-4.0)  # of people that a lack of purchases may convict: ClientTrust's `certainty`
+ERROR = math.exp(-4.0)  # share of people that a lack of purchases may convict: ClientTrust's `certainty`
 SHARES = (0.0, 0.2, 0.3, 0.4)
 HEARD, UNTOLD, BOUND = "nobody is refused", "bots are not learnt from", "refused once proven: the least"
 
 
 def clicks_for_proof(chance, error=ERROR):
-    """Of how many clicks nothing has to come until they are no person's, where something comes of `chance` of those.
+    """The number of clicks without an outcome that prove a bot, if people's have one with probability `chance`.
 
-    A test that convicts at most `error` of the people by this alone needs so many: (1 - chance)^n <= error.
+    A test that convicts at most a share `error` of the people by this alone needs (1 - chance)^n <= error.
     """
     return math.ceil(math.log(error) / math.log1p(-chance))
 
 
 class Proof(NamedTuple):
-    """Knows who is a bot. It refuses nobody until bots have so many clicks; then it takes back all their visits."""
+    """A guard that knows the bots. It refuses nobody until they have enough clicks, then retracts their visits."""
 
     visits: RecentVisits  # of bots
     clicked: Any  # [1] by bots, so far
@@ -76,7 +76,7 @@ class Proof(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Of a run: false purchases, shares of false and of honest visits not learnt from, and clicks lost."""
+    """The result of a run: false purchases, shares of false and of honest visits not learnt from, clicks lost."""
 
     purchases: int
     found: float
@@ -85,7 +85,7 @@ class Run(NamedTuple):
 
 
 def play(attraction, seed, share, guard="ClientTrust", told=True, visits=VISITS):
-    """People and bots, whose clicks lead to purchases in `share` of the cases in which people's would."""
+    """Simulate people and bots, whose clicks lead to purchases with `share` of people's probability."""
     rng = np.random.default_rng(seed)
     users = sr.users()["Cascade"].create(attraction, LENGTH, **{**CROWD, "taste": TASTE})
     promoted = np.argsort(np.argsort(attraction, kind="stable")) < attraction.size // 2

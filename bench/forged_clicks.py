@@ -1,13 +1,13 @@
-"""What answers do that claim clicks on nearly everything: python bench/forged_clicks.py [--seeds N].
+"""The effect of answers that claim clicks on nearly everything: python bench/forged_clicks.py [--seeds N].
 
-8,000 visits to a ranker with 200 items and lists of ten. 15 % of the answers are forged, each by a fresh client:
-`all` clicks everything that is shown but the 15 best items, `within` as many of these as the limit lets through, from
-the top. The others are of people who click once (`cascade`), may go on after a click (`several`), or look at each
-place by itself (`places`). Worth: the mean value of the last 2,000 lists over that of the best one, by the same
-people; `people refused`: their answers that the guards refused. Means over seeds.
+8,000 visits to a ranker with 200 items and lists of ten. 15 % of the answers are forged, each by a new client: `all`
+clicks everything shown except the 15 best items, `within` as many of these as the limit lets through, from the top.
+The others are of people who click once (`cascade`), may continue after a click (`several`), or look at each place
+independently (`places`). Worth: the mean value of the last 2,000 lists over that of the best one, for the same
+people; `people refused`: share of their answers that the guards refused. Means over seeds.
 
-`none`: the guard ClientTrust alone. `usual`: as a new board has it, ClickLimit and ClientTrust.
-`Plausible`: that and ClientTrust, where people click once.
+`none`: the guard ClientTrust alone. `usual`: the defaults of a new board, ClickLimit and ClientTrust.
+`Plausible`: that guard and ClientTrust, if people click once.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import steadyrank as sr
 from steadyrank.guards.click_limit import usual_limit
 
 VISITS, JUDGED, ITEMS, LENGTH, FORGED, BEST = 8_000, 2_000, 200, 10, 0.15, 15
-PLACES = 1.0 / np.arange(1, LENGTH + 1) ** 0.7  # how often each place is looked at by who looks at each by itself
+PLACES = 1.0 / np.arange(1, LENGTH + 1) ** 0.7  # attention of users who look at each place independently
 WORLDS = {
     "Beta(1, 12)": lambda rng: rng.beta(1, 12, ITEMS),
     "logits N(-3, 1)": lambda rng: 1.0 / (1.0 + np.exp(-rng.normal(-3.0, 1.0, ITEMS))),
@@ -31,7 +31,7 @@ GUARDS = {
 
 
 def clicked(people, chances, rng):
-    """The places that somebody clicks, from 0, and how many were looked at."""
+    """The places that a person clicks, from 0, and how many were looked at."""
     likes = rng.random(LENGTH) < chances
     if people == "places":
         return np.flatnonzero(likes & (rng.random(LENGTH) < PLACES)), LENGTH
@@ -42,7 +42,7 @@ def clicked(people, chances, rng):
 
 
 def value(people, chances):
-    """What a list of items with these chances is worth to people."""
+    """The value to people of a list of items with these probabilities."""
     if people == "places":
         return float((chances * PLACES).sum())
     return float(1.0 - np.prod(1.0 - chances * (1.0 if people == "cascade" else 0.5)))
@@ -59,7 +59,7 @@ def forged(ranker, items, best, within):
 
 
 def limits_of(ranker):
-    """The limits on clicks that are in front of a ranker."""
+    """The click limits that a ranker's guards impose."""
     return [post.guards[""] for post in ranker._learner_state.gate.posts if post.name == "ClickLimit"]
 
 

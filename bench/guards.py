@@ -1,13 +1,13 @@
-"""What a guard is worth: regret as a multiple of the omniscient CascadeTS, under attacks by identities.
+"""The effect of guards: regret as a multiple of the omniscient CascadeTS, under attacks by many identities.
 
 python bench/guards.py                       all parts, 4 profiles, 3 attacks, 3 seeds, client taste 0 and 0.7
 python bench/guards.py --parts spread honest --seeds 1 --profiles 2 --tastes 0.7 --bots 100
 python bench/guards.py --parts names cohorts --seeds 0 --tastes 0.7 --jobs 2
 
-The part `buyers` has people of whose clicks 2 % lead to an outcome, and 1,000 bots of whose clicks nothing comes; its
-multiples are of SteadyRank that is not told of the bots' visits. The parts `names` and `cohorts` have honest
-populations of 40 to 8,000 clients against bots with few, many and fresh names: what honest users lose by the guard,
-in visits that are not learnt from and in the worth of their lists.
+The part `buyers` has people of whose clicks 2 % lead to an outcome, and 1,000 bots whose clicks never do; its
+multiples are of SteadyRank that never sees the bots' visits. The parts `names` and `cohorts` have honest populations
+of 40 to 8,000 clients against bots with few, many and new names: the cost of the guard to honest users, in visits
+that are not learnt from and in the worth of their lists.
 """
 
 import argparse
@@ -47,7 +47,7 @@ PARTS = (
     "time",
 )
 POPULATIONS, NAMES, RATES = (40, 100, 300, 1_500, 8_000), (20, 300, 0), (0.02, 0.05, 0.15)
-COHORTS = 40  # that honest clients are in
+COHORTS = 40  # of honest clients
 COHORT_ROUNDS = 16_000  # as many as a guard remembers
 BUYERS, NEVER_BUY = {"chance": 0.02, "spread": 0.0}, 1e-6
 BOTS = 1_000  # against buyers
@@ -55,7 +55,7 @@ FRAMED = "framed"  # bots in the cohorts of honest clients
 
 
 def profiles():
-    """Name and attractions; the last one is no data set's: logits of 400 items, normal around -2.4."""
+    """Names and attractions; the last one is synthetic: 400 items with normal logits around -2.4."""
     for name, mapping in (("yelp-pizza", "sparse"), ("movielens", "moderate"), ("lastfm-listeners", None)):
         found = sr.profile(name, mapping=mapping) if mapping else sr.profile(name)
         yield f"{name} {mapping or ''}".strip(), found.attraction
@@ -64,7 +64,7 @@ def profiles():
 
 
 def attacks(n_items):
-    """Users of the reversed taste, promoters of half of the items, promoters of ten items against the best ten."""
+    """Bots with the reversed taste, promoters of half of the items, promoters of ten items against the best ten."""
     yield "reversed taste", "OtherTaste", {}
     yield "half of the items", "FakeUser", {}
     yield "ten against ten", "Swap", {"share": 10 / n_items}
@@ -108,7 +108,7 @@ class Table:
         self.rows.setdefault(name, []).append(max(float(value), 1e-9))
 
     def join(self, rows):
-        """Add those of another table."""
+        """Add the rows of another table."""
         for name, values in rows.items():
             self.rows.setdefault(name, []).extend(values)
 
@@ -154,7 +154,7 @@ def attacked(bench, table, world, seed, taste, part, bots):
 
 
 def parts_of(run):
-    """Regret before and after the end of an attack that begins with the first round: the first mark."""
+    """Regret before and after the end, the first mark, of an attack that begins with the first round."""
     return run.regret[0, 0], run.regret[0, -1] - run.regret[0, 0]
 
 
@@ -221,7 +221,7 @@ def names(bench, table, world, seed, taste, populations):
 
 
 def judge(table, name, refused, lost):
-    """Put down what honest users lose by the guard."""
+    """Record the cost of the guard to honest users."""
     table.add(f"{name}: honest visits not learnt from, %", 100 * refused)
     table.add(f"{name}: worth lost, %", 100 * max(lost, 0.0))
 
@@ -235,7 +235,7 @@ def worth(run, world, taste, users):
 
 
 def nameless(bench, table, world, seed, taste):
-    """Where nobody has a name: SteadyRank against CascadeTS, bots spread evenly or in bursts, and inside of these."""
+    """Visits without client names: SteadyRank against CascadeTS, bots spread evenly, in bursts, and inside bursts."""
     budget = round(RATE * bench.horizon)
     for title, adversary, settings in attacks(world[1].size):
         for schedule in ("spread", "bursts"):
@@ -269,7 +269,7 @@ def nameless(bench, table, world, seed, taste):
 
 
 def buyers(bench, table, world, seed, taste):
-    """Bots with few visits each, where people buy and the guard is told, and where it is not told."""
+    """Bots with few visits each, while people buy, with a guard that learns of purchases and one that does not."""
     for title, adversary, settings in attacks(world[1].size):
 
         def run(chance=BUYERS["chance"], omniscient=False, adversary=adversary, settings=settings, **more):
@@ -295,7 +295,7 @@ def buyers(bench, table, world, seed, taste):
 
 
 class Crawler(NamedTuple):
-    """A visitor who is no user, and never clicks."""
+    """A visitor who never clicks."""
 
     budget: Budget
     users: Any
@@ -315,7 +315,7 @@ class Crawler(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Of a run: shares of honest and of false visits not learnt from, and the worth of the last quarter's lists."""
+    """The result of a run: shares of honest and false visits not learnt from, worth of the last quarter's lists."""
 
     refused: float
     found: float
@@ -323,9 +323,9 @@ class Outcome(NamedTuple):
 
 
 def cohorts(bench, table, world, seed, taste, populations):
-    """As `names`, but each bot's visit has a name of its own, and guards go by cohorts, which bots choose.
+    """As `names`, but each bot's visit has a new name, and guards judge cohorts, which bots choose.
 
-    Honest clients are in 40 cohorts. Bots are in 20, 300 or fresh ones of their own, or in 20 of the honest ones.
+    Honest clients are in 40 cohorts. Bots are in 20, 300 or new ones of their own, or in 20 of the honest ones.
     """
     for clients, rate in itertools.product(populations, RATES):
         open_ = by_cohort(world, seed, taste, clients, 0, rate, "Anyone", {})
@@ -342,7 +342,7 @@ def cohorts(bench, table, world, seed, taste, populations):
 
 
 def by_cohort(world, seed, taste, clients, owned, rate, guard, settings):
-    """Play users in cohorts, and bots of the reversed taste, against a learner that is kept alive."""
+    """Simulate users in cohorts, and bots with the reversed taste, against a live ranker."""
     rng, attraction = np.random.default_rng(seed), world[1]
     users = sr.users()["Cascade"].create(attraction, LENGTH, **{**CROWD, "taste": taste, "clients": clients})
     order = np.argsort(attraction, kind="stable")
@@ -379,7 +379,7 @@ def by_cohort(world, seed, taste, clients, owned, rate, guard, settings):
 
 
 def noting(forget, taken_back):
-    """`forget`, which notes the places of the visits that it is called for."""
+    """Wrap `forget` to record the indices of the visits that it is called for."""
 
     def noted(learner, visit, *rest):
         taken_back.append(visit.t - 1)
@@ -389,14 +389,14 @@ def noting(forget, taken_back):
 
 
 def cohort_of_bot(owned, t, rng):
-    """The cohort that a bot says it is in."""
+    """The cohort that a bot claims."""
     if owned == FRAMED:
         return int(rng.integers(20))
     return COHORTS + (t if owned == 0 else int(rng.integers(owned)))
 
 
 def clock(bench, table, world, repeats=5):
-    """Time of a run against that without a guard: interleaved runs, the minimum of each."""
+    """Time of a run relative to that without a guard: interleaved runs, the minimum of each."""
     best = {}
     for _ in range(repeats):
         for guard in ("Anyone", bench.guard):

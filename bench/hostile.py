@@ -1,8 +1,7 @@
-"""What hostile connections cost a server and its other users: python bench/hostile.py [NAME ...].
+"""The cost of hostile connections to a server and its other users: python bench/hostile.py [NAME ...].
 
-A fresh server on SQLite for each attack. Memory is what the server has more of while the attack is held than before
-it; the stall is the longest wait of another user, who asks for /healthz every five milliseconds from a process of
-its own.
+Each attack gets a new server on SQLite. Memory is the increase while the attack is held; the stall is the longest
+wait of another user, who requests /healthz every five milliseconds from a separate process.
 """
 
 import contextlib
@@ -24,7 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests"))
 from service_tools import Server, wait_until
 
 HEAD = "{} HTTP/1.1\r\nhost: 127.0.0.1\r\n"
-HOLD = 2.0  # seconds that an attack is held
+HOLD = 2.0  # seconds for which an attack is held
 
 
 def memory(server):
@@ -34,7 +33,7 @@ def memory(server):
 
 
 def probe(port, end, out):
-    """The longest wait of a user, in milliseconds; without end if the server has closed the connection."""
+    """The longest wait of a user in milliseconds; infinite if the server has closed the connection."""
     worst, user = 0.0, http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     while not end.is_set() and worst < math.inf:
         begin = time.perf_counter()
@@ -54,7 +53,7 @@ def opened(server, count):
 
 
 def push(connection, content, seconds=60.0):
-    """Send until all is sent, the other end has closed, or the time is over; how many bytes."""
+    """Send until all is sent, the peer has closed, or the time is over; returns the number of bytes."""
     connection.setblocking(False)
     sent, end = 0, time.monotonic() + seconds
     view = memoryview(content)
@@ -71,7 +70,7 @@ def push(connection, content, seconds=60.0):
 
 
 def left(connections):
-    """How many of them the server has not closed."""
+    """The number of connections that the server has not closed."""
     count = 0
     for connection in connections:
         connection.setblocking(False)
@@ -132,7 +131,7 @@ def bodies(server):
 
 
 def half_open(server):
-    """3,000 requests of which half a head is sent."""
+    """3,000 requests with half of a head sent."""
     connections = opened(server, 3_000)
     for connection in connections:
         with contextlib.suppress(OSError):
@@ -150,7 +149,7 @@ ATTACKS = {f.__name__: f for f in (batch, ubi, url, headers, bodies, half_open, 
 
 
 class Found(typing.NamedTuple):
-    """What an attack did."""
+    """The result of an attack."""
 
     memory: float  # MiB
     stall: float  # milliseconds
@@ -161,7 +160,7 @@ class Found(typing.NamedTuple):
 
 
 def measure(name, folder, options=()):
-    """An attack on a fresh server with some options."""
+    """Run an attack on a new server with these options."""
     server = Server(f"sqlite:///{folder}/{name}.db", folder / f"{name}.log", options=options).wait()
     client = server.client(timeout=60)
     client.put_board("b", items=["x", "y"], length=2)

@@ -1,10 +1,9 @@
-"""What one request costs inside your own process: python bench/live.py [--calls 4000] [--most 1000000].
+"""The cost of a request inside your own process: python bench/live.py [--calls 4000] [--most 1000000].
 
 Median microseconds of `Ranker.rank` and `Ranker.feedback` for every live learner at K = 500, and for learners that
-rank by an index at K = 50,000, in the second half of the calls; beside it the same job in plain NumPy, here. Then the
-memory that items and
-impressions take. Then SteadyRank and CascadeTS with up to a million items: processor time of rank and feedback
-together, with all items there at the start and with half of them new; and what it takes to make the ranker.
+rank by an index at K = 50,000, in the second half of the calls, compared with the same job in plain NumPy. Then the
+memory of items and impressions. Then SteadyRank and CascadeTS with up to a million items: processor time of rank and
+feedback together, with all items present at the start and with half of them new; and the time to create the ranker.
 """
 
 import argparse
@@ -53,7 +52,7 @@ def plain(attraction, calls, rng):
 
 
 def bytes_of(make, number):
-    """Memory that each of so many takes, in bytes."""
+    """Memory of each of `number` objects, in bytes."""
     tracemalloc.start()
     kept = make(number)
     size = tracemalloc.get_traced_memory()[0] / number
@@ -74,7 +73,7 @@ def with_impressions(number):
 
 
 def cold(name, n_items, calls, new):
-    """Microseconds of processor time of each rank with its feedback, and seconds until the ranker was there."""
+    """Microseconds of processor time of each rank with its feedback, and seconds to create the ranker."""
     rng = np.random.default_rng(0)
     attraction = rng.beta(0.5, 8.0, n_items)
     names = [f"item {k}" for k in range(n_items)]
@@ -98,7 +97,7 @@ def cold(name, n_items, calls, new):
 
 
 def many_items(most, calls):
-    """A row a learner and number of items."""
+    """One row per learner and number of items."""
     print(f"\n{'both, processor time':<24}{'items':>10}{'median':>8}{'99 %':>8}{'99.9 %':>8}{'made in s':>11}")
     for name in ("CascadeTS", "SteadyRank"):
         cold(name, 100, 50, False)  # compiled before

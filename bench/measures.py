@@ -1,4 +1,4 @@
-"""How what an audit finds is counted: shares with intervals, and how far what is told and what is true overlap."""
+"""Measures of what an audit finds: shares with intervals, and the overlap of reported and true rows."""
 
 import math
 
@@ -8,7 +8,7 @@ from steadyrank.core.arrays import Bools
 
 
 def share_of(hits: int, of: int, digits: int = 1) -> str:
-    """A share with its interval of 95 % (Wilson 1927); nothing of nothing."""
+    """A share with its 95 % interval (Wilson 1927) as text; empty if `of` is 0."""
     if of == 0:
         return ""
     z2, p = 1.96**2, hits / of
@@ -18,13 +18,13 @@ def share_of(hits: int, of: int, digits: int = 1) -> str:
 
 
 def overlap(told: Bools, truth: Bools) -> float:
-    """Both over either; 1 for nothing told where nothing is."""
+    """The Jaccard index; 1 if both are empty."""
     either = int(np.count_nonzero(told | truth))
     return int(np.count_nonzero(told & truth)) / either if either else 1.0
 
 
 def rows_between(start: int, end: int, n: int) -> Bools:
-    """Which of n rows an interval holds."""
+    """Which of n rows lie in an interval, bool[n]."""
     rows: Bools = np.zeros(n, np.bool_)
     rows[start:end] = True
     return rows

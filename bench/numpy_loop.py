@@ -1,4 +1,4 @@
-"""CascadeUCB-V in a few lines of NumPy: the peer that every speed is a ratio to."""
+"""CascadeUCB-V in a few lines of NumPy: the reference for all ratios of speed."""
 
 import numpy as np
 

@@ -1,10 +1,10 @@
-"""What lists are worth by a learner of values and by one of clicks: python bench/outcomes.py [--seeds 10].
+"""The value of lists with the goal of value and with that of clicks: python bench/outcomes.py [--seeds 10].
 
-Honest users who leave with their first click (`Buyers` of `Cascade`); two profiles, lists of 10, 40,000 rounds, of
-which a click leads to an outcome with a chance of 2 % on average (`--chance`). Printed: what the lists shown were
-worth of what the best lists are, with a 95 % interval over the seeds; and by how much a learner of values is better
-than one of clicks, and one that hears of outcomes late, or not of all, than one that hears of all at once: in per
-cent, seed by seed with the same users.
+Honest users who leave with their first click (`Buyers` of `Cascade`); two profiles, lists of 10, 40,000 rounds; a
+click leads to an outcome with a probability of 2 % on average (`--chance`). Prints the value of the lists shown as a
+share of that of the best lists, with a 95 % interval over seeds; and by how much a learner of values is better than
+one of clicks, and one that learns of outcomes late, or only of some, than one that learns of all at once: in percent,
+seed by seed with the same users.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def main():
 
 
 def shares(attraction, given, goal, options):
-    """By seed, the share of the best lists' value that a goal's lists had."""
+    """By seed, the value of the lists shown for a goal as a share of the best lists' value."""
     run = sr.simulate(
         "SteadyRank", attraction, length=10, horizon=options.horizon, users="Buyers", settings={"goal": goal},
         users_settings={"chance": options.chance, **given}, seeds=range(options.seeds), marks=1,
@@ -67,12 +67,12 @@ def shares(attraction, given, goal, options):
 
 
 def mean(values):
-    """A mean over seeds with its interval."""
+    """A mean over seeds with its interval, as text."""
     return f"{values.mean():.3f} ± {float(half_width(values)):.3f}"
 
 
 def gain(values, others):
-    """By how many per cent of the others' mean values are larger, in pairs, with its interval."""
+    """By how many percent of the others' mean the values are larger, in pairs, with its interval."""
     more = 100.0 * (values - others) / others.mean()
     return f"{more.mean():+.1f} ± {float(half_width(more)):.1f}"
 

@@ -1,7 +1,7 @@
-"""Learners beyond the cascade where their own papers tried them: python bench/paper_settings.py [--seeds 4].
+"""Learners beyond the cascade in the settings of their own papers: python bench/paper_settings.py [--seeds 4].
 
-Which of the settings are certain stands in docs/rivals.md. Regret at a tenth of the rounds and at their end: of a
-learner that keeps what its paper promises, log T, it grows little between them, of one that learns nothing tenfold.
+docs/rivals.md says which settings are certain. Regret at a tenth of the rounds and at their end: between them it
+grows little for a learner with the regret of log T that its paper states, and tenfold for one that learns nothing.
 """
 
 import argparse

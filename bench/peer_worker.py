@@ -1,4 +1,4 @@
-"""One peer at the common job, in an environment of its own: python peer_worker.py NAME ATTRACTION.json SECONDS.
+"""Run one peer library on the common job, in its own environment: python peer_worker.py NAME ATTRACTION.json SECONDS.
 
 500 items, lists of ten, cascade users, feedback on the examined items. Prints one line of JSON.
 """

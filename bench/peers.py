@@ -1,7 +1,7 @@
-"""The same job by other libraries: python bench/peers.py [--seconds 10]. Part of `make bench`.
+"""The same job with other libraries: python bench/peers.py [--seconds 10]. Part of `make bench`.
 
-Each runs in a virtual environment of its own below build/peers, made on the first run. They do other, more general
-jobs than ranking with cascade feedback; the numbers say what that generality costs here, not which library is good.
+Each runs in its own virtual environment below build/peers, created on the first run. The libraries are more general
+than ranking with cascade feedback; the numbers show what that generality costs here, not which library is good.
 """
 
 import argparse
@@ -28,7 +28,7 @@ PEERS = {
 
 
 def environment(name: str) -> str:
-    """The Python of a peer's environment, made when it is missing."""
+    """The Python executable of a peer's environment, which is created if missing."""
     python = HOME / name / "bin" / "python"
     ready = HOME / name / ".ready"
     if not ready.exists():
@@ -41,7 +41,7 @@ def environment(name: str) -> str:
 
 
 def worker(name: str, path: pathlib.Path, seconds: str) -> dict[str, float] | None:
-    """What one peer's process measured, or None with a word why."""
+    """The measurements of a peer's process, or None after printing why there are none."""
     python = sys.executable if name in ("steadyrank", "numpy") else environment(name)
     command = [python, "-W", "ignore", HERE / "peer_worker.py", name, path, seconds]
     done = subprocess.run(command, capture_output=True, text=True)

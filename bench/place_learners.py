@@ -1,11 +1,12 @@
-"""Learners for position-based users beside the public code of their authors, on one instance.
+"""Compare learners for position-based users with the public code of their authors, on one instance.
 
     git clone <the repository gaudel/ranking_bandits> there
     python bench/place_learners.py there [--instance std] [--shuffle-ties]
 
 `five`: five items, attention 1, 0.6 and 0.3; `std`: the ten items and five places of that repository's setting of
-this name, attention in its order. Both are driven with users of the same law, not of the same luck; ours in the
-simulator, theirs call by call. Their modules need scipy and numpy alone; names that numpy has dropped are put back.
+this name, attention in its order. Both run with users of the same distribution, but not the same random numbers; ours
+in the simulator, theirs call by call. Their modules need only scipy and numpy; names that numpy has dropped are
+restored.
 """
 
 import argparse
@@ -38,7 +39,7 @@ JOBS = {  # learner: whether it is told the attention, seeds of ours and of thei
 def players(
     folder: str, attraction: np.ndarray, attention: np.ndarray, shuffle_ties: bool
 ) -> dict[str, Callable[[int], Any]]:
-    """Their learners, by the name of ours, for a horizon."""
+    """Factories of their learners for a horizon, by the names of ours."""
     sys.path.insert(0, folder)
     vars(np).update({"int": int, "float": float})
     for name in ("tensorflow", "tensorflow_probability"):  # imported, and not used by these

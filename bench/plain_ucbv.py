@@ -1,4 +1,4 @@
-"""CascadeUCB-V as its formula reads: every index evaluated in every round. The reference of what bounds gain."""
+"""CascadeUCB-V by its plain formula, with every index evaluated in every round: the reference for lazy evaluation."""
 
 import math
 from typing import NamedTuple

@@ -1,8 +1,8 @@
-"""Logs to try an audit on: honest ones by users who are no cascade, and attacks added to them row by row.
+"""Logs for benches of the audit: honest ones of users who do not follow the cascade model, and planted attacks.
 
-Nothing here comes from the library's simulator. Users look at places with falling attention, may click several items
-of a list, differ in how much they click, and come in sessions; a ranker shows noisy lists. `open_bandit` reads a log
-of Saito et al. 2021 where one is at hand, and `resampled` draws its rows again.
+Nothing here comes from the library's simulator. Users look at places with decreasing attention, may click several
+items of a list, differ in how much they click, and come in sessions; a ranker shows noisy lists. `open_bandit` reads
+a log of Saito et al. 2021 if one is available, and `resampled` draws bootstrap samples of rows.
 """
 
 import dataclasses
@@ -20,9 +20,9 @@ Array = npt.NDArray[Any]
 
 @dataclasses.dataclass
 class Log:
-    """A log of lists: one row an impression, in order of time."""
+    """A log of lists: one row per impression, in order of time."""
 
-    lists: Array  # [n, L], -1 behind the end of a shorter list
+    lists: Array  # [n, L], -1 after the end of a shorter list
     bits: Array  # [n, L]
     time: Array  # [n] seconds
     client: Array  # [n]; bots from BOTS on
@@ -30,7 +30,7 @@ class Log:
     place: Array | None = None  # [n] for lists of one item: where on the page
 
     def frame(self) -> pl.DataFrame:
-        """As people would have it."""
+        """The log as users of the audit would have it."""
         length = (self.lists >= 0).sum(axis=1)
         items = [row[:size].tolist() for row, size in zip(self.lists, length, strict=True)]
         bits = [row[:size].astype(int).tolist() for row, size in zip(self.bits, length, strict=True)]
@@ -56,19 +56,19 @@ class World:
 
     attraction: Array
     length: int = 10
-    attention: float = 0.6  # place j is looked at with chance (1 + j)^-attention
+    attention: float = 0.6  # place j is looked at with probability (1 + j)^-attention
     clients: int = 1_500
-    differ: float = 4.0  # shape of the clients' factors: the lower, the more they differ
+    differ: float = 4.0  # shape of the distribution of clients' factors: lower for larger differences
     noise: float = 1.0  # of the ranker, in log-odds
 
 
 def world(rng: np.random.Generator, items: int = 80, mean: float = 0.12, **rest: Any) -> World:
-    """Attractions drawn from a Beta with this mean."""
+    """A world with attractions drawn from a Beta distribution with this mean."""
     return World(np.clip(rng.beta(1.2, 1.2 / mean - 1.2, items), 0.003, 0.9), **rest)
 
 
 def ranked(world: World, n: int, rng: np.random.Generator, noise: float | None = None) -> Array:
-    """Lists of a ranker that knows the attractions roughly."""
+    """Lists of a ranker that knows the attractions approximately."""
     score = np.log(world.attraction / (1.0 - world.attraction))
     noisy = score + rng.gumbel(size=(n, score.size)) * (world.noise if noise is None else noise)
     return np.argsort(-noisy, axis=1)[:, : world.length]
@@ -77,7 +77,7 @@ def ranked(world: World, n: int, rng: np.random.Generator, noise: float | None =
 def honest(
     world: World, n: int, rng: np.random.Generator, days: float = 14.0, level: Any = None, boost: Any = None
 ) -> Log:
-    """n impressions over some days. `level(time)`: factor of all rates; `boost(time)`: [n, K], points added."""
+    """n honest impressions over some days. `level(time)`: factor on rates; `boost(time)`: [n, K], added to rates."""
     weight = rng.lognormal(0.0, 1.0, world.clients)
     starts = max(n // 3, 1)
     who = rng.choice(world.clients, starts, p=weight / weight.sum())
@@ -103,7 +103,7 @@ def honest(
 
 
 def joined(one: Log, two: Log) -> Log:
-    """Both, in order of time."""
+    """Merge two logs in order of time."""
     width = max(one.lists.shape[1], two.lists.shape[1])
 
     def wide(values: Array, fill: Any) -> Array:
@@ -119,14 +119,14 @@ def joined(one: Log, two: Log) -> Log:
 
 
 def attacked(log: Log, kind: str, m: int, rng: np.random.Generator, *, spread: str = "burst", bots: int = 20) -> Log:
-    """The log with m rows of bots added: lists as others got them, at other times.
+    """Add m rows of bots to a log, with lists that others got at other times.
 
-    `kind`: promote (clicks three rarely clicked items wherever shown, nothing else), demote (never the three most
-    clicked, else one item at random in every list), silent (never clicks), top (clicks the first place), flip (clicks
-    what others do not). `spread`: burst (alone in a stretch of time), even, ramp.
+    `kind`: promote (clicks three rarely clicked items whenever shown, and nothing else), demote (never clicks the
+    three most clicked, else one random item in every list), silent (never clicks), top (clicks the first place), flip
+    (clicks what others do not). `spread`: burst (alone in a stretch of time), even, ramp.
     """
     source = rng.integers(0, log.time.size, m)
-    if kind == "promote" and log.lists.shape[1] == 1:  # bots ask until they are shown what they came for
+    if kind == "promote" and log.lists.shape[1] == 1:  # bots repeat requests until their item is shown
         source = rng.choice(np.flatnonzero(np.isin(log.lists[:, 0], targets_of(log, kind))), m)
     lists = log.lists[source]
     place = None if log.place is None else log.place[source]
@@ -149,14 +149,14 @@ def attacked(log: Log, kind: str, m: int, rng: np.random.Generator, *, spread: s
 
 
 def _rates(log: Log) -> Array:
-    """The click rate of each item, NaN for those hardly seen."""
+    """The click rate of each item, NaN for those with few looks."""
     looks = np.bincount(log.lists[log.lists >= 0], minlength=log.lists.max() + 1)
     clicks = np.bincount(log.lists[log.bits], minlength=looks.size)
     return np.where(looks > 20, clicks / np.maximum(looks, 1), np.nan)
 
 
 def targets_of(log: Log, kind: str) -> list[int]:
-    """Three items: of those clicked less than half of all the ones shown most, or the ones clicked most often."""
+    """Three target items: the most shown of the less clicked half, or the most clicked ones."""
     rate = _rates(log)
     known = np.flatnonzero(~np.isnan(rate))
     order = known[np.argsort(rate[known], kind="stable")]
@@ -185,7 +185,7 @@ def _times(time: Array, m: int, spread: str, rng: np.random.Generator) -> Array:
 
 
 def open_bandit(path: pathlib.Path, clients: int, rng: np.random.Generator) -> Log:
-    """A log of the Open Bandit Dataset: one item a row, with its place. It has no clients: they are drawn."""
+    """Read a log of the Open Bandit Dataset: one item per row, with its place. It has no clients: they are drawn."""
     frame = pl.read_csv(path, try_parse_dates=True)
     time = frame["timestamp"].dt.epoch("us").to_numpy() / 1e6
     n = frame.height
@@ -196,5 +196,5 @@ def open_bandit(path: pathlib.Path, clients: int, rng: np.random.Generator) -> L
 
 
 def resampled(log: Log, n: int, rng: np.random.Generator) -> Log:
-    """n rows drawn again from a log: items, clicks and clients of a row stay together."""
+    """A bootstrap sample of n rows: items, clicks and clients of a row stay together."""
     return log.chosen(np.sort(rng.integers(0, log.time.size, n)))

@@ -1,8 +1,8 @@
-"""The reader of MovieLens on a generated file of 32 million ratings: time, and the largest memory it needed.
+"""The reader of MovieLens on a generated file of 32 million ratings: time and peak memory.
 
     python bench/readers.py [--ratings 32000000] [--folder DIR]
 
-The ratio is to polars alone, which reads the same file into memory and averages by movie.
+The ratio is to plain polars, which reads the same file into memory and averages by movie.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def generate(folder: pathlib.Path, n_ratings: int, n_movies: int = 87_585, n_use
 
 
 def measure(command: list[str]) -> tuple[float, float]:
-    """Seconds and the largest resident memory in GB of a child process."""
+    """Seconds and peak resident memory in GB of a child process."""
     begin = time.perf_counter()
     with subprocess.Popen(command) as child:
         _, status, usage = os.wait4(child.pid, 0)

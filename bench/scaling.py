@@ -1,9 +1,9 @@
-"""Cost a round and memory against K and d: python bench/scaling.py [--most 50000] [--thompson]. Part of `make bench`.
+"""Cost per round and memory by K and d: python bench/scaling.py [--most 50000] [--thompson]. Part of `make bench`.
 
-Items are the quantiles of sigmoid(N(-2, 1.2)). Index learners must not cost more than 25 times as much a round at
-50,000 items as at 500. Then Thompson sampling to a million items (`--thompson`: that alone), with honest users and
-with the first 15 % of the rounds inverted: processor time, without what it takes to begin, which is told apart; a
-million items must not cost more than 4 times as much a round as 500. And the memory of items that nobody has seen.
+Items are the quantiles of sigmoid(N(-2, 1.2)). Index learners must not cost more than 25 times as much per round with
+50,000 items as with 500. Then Thompson sampling with up to a million items (`--thompson`: only that), with honest
+users and with the first 15 % of the rounds inverted: processor time without initialisation, which is shown
+separately; a million items must not cost more than 4 times as much per round as 500. And the memory of unseen items.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def attraction(n_items):
 
 
 def cost(name, values, length, rounds):
-    """Microseconds a round, compiled before."""
+    """Microseconds per round, after compilation."""
     for horizon in (10, rounds):
         begin = time.perf_counter()
         sr.simulate(name, values, length=length, horizon=horizon, seeds=[0], threads=1, marks=1)
@@ -42,7 +42,7 @@ def cost(name, values, length, rounds):
 
 
 def cost_after_start(name, values, rounds, attacked, runs=2):
-    """Microseconds of processor time a round, and seconds before the first one; the best of some runs each."""
+    """Microseconds of processor time per round, and seconds before the first one; the best of several runs each."""
     begun, ended = [], []
     for horizon, found in [(10, [])] + runs * [(10, begun), (rounds, ended)]:
         attack = {"adversary": "PrefixFlip", "budget": int(ATTACKED * horizon)} if attacked else {}
@@ -53,12 +53,12 @@ def cost_after_start(name, values, rounds, attacked, runs=2):
 
 
 def resident():
-    """Bytes of memory of this process."""
+    """Resident memory of this process in bytes."""
     return 1024 * int(pathlib.Path("/proc/self/status").read_text().split("VmRSS:")[1].split()[0])
 
 
 def bytes_unseen(name, n_items):
-    """Bytes that a learner takes for each item before anybody has looked at one."""
+    """Bytes of a learner's memory per item before any look."""
     make(sr.learners()[name], Problem(10, 10), settings={})  # compiled before
     before = resident()
     kept = make(sr.learners()[name], Problem(n_items, 10), settings={})
@@ -68,7 +68,7 @@ def bytes_unseen(name, n_items):
 
 
 def thompson(rounds):
-    """A row a learner, number of items and attack."""
+    """One row per learner, number of items and attack."""
     print(f"\nThompson sampling, {rounds:,} rounds, lists of 10: microseconds a round (and seconds to begin)")
     sizes = (500, 5_000, 50_000, 1_000_000)
     print(f"{'':<22}" + "".join(f"{f'K = {k:,}':>18}" for k in sizes) + f"{'ratio':>8}{'bytes unseen':>14}")

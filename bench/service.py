@@ -1,7 +1,7 @@
-"""Load on the service over loopback, beside an empty handler of the same server: python bench/service.py [--quick].
+"""Load on the service over loopback, relative to an empty handler of its server: python bench/service.py [--quick].
 
-Throughput of rank and feedback as shares of the empty handler's, and their 99th percentile against its median, all in
-one run by turns; memory over a million impressions; the time of a restart with as many events. SQLite.
+Throughput of rank and feedback as shares of the empty handler's, and their 99th percentile relative to its median, in
+turns within one run; memory over a million impressions; time of a restart with as many events. SQLite.
 """
 
 import argparse
@@ -23,7 +23,7 @@ CONNECTIONS = 32
 
 
 class Server:
-    """`steadyrank serve` on a port of its own."""
+    """`steadyrank serve` on its own port."""
 
     def __init__(self, store, port):
         self.command = [sys.executable, "-m", "steadyrank.cli", "serve", "--store", store, "--port", str(port)]
@@ -65,7 +65,7 @@ async def exchange(reader, writer, method, path, body):
 
 
 async def drive(port, requests, keep=False):
-    """Requests over some connections: a second, times of each in seconds, and what came back."""
+    """Send requests over some connections: returns requests per second, seconds of each, and the responses."""
     times, answers, left = [], [], iter(requests)
 
     async def one():
@@ -90,7 +90,7 @@ def answers_to(shown, rng):
 
 
 async def turn(port, n, rng):
-    """One turn of each kind: (requests a second, median, 99th percentile)."""
+    """One turn of each kind: (requests per second, median, 99th percentile)."""
     found = {}
     rate, times, _ = await drive(port, [("GET", "/healthz", {})] * n)
     found["empty"] = rate, statistics.median(times), statistics.quantiles(times, n=100)[98]

@@ -1,11 +1,11 @@
-"""What it costs that only clicks are reported, and that somebody is silent: python bench/silence.py [PART].
+"""The cost of reporting only clicks, and of lists without answers: python bench/silence.py [PART].
 
-6,000 visitors of a ranker with 100 items. Worth: the mean chance of a click on a list, over that on the best one.
-`answered`: non-clicks are reported as well; `clicks alone`: they are not; `and silence`: after 2,000 visitors, 2,500
-lists that nobody answers, whose worth is not counted.
+6,000 visitors of a ranker with 100 items. Worth: the mean probability of a click on a list, over that on the best
+one. `answered`: non-clicks are reported as well; `clicks alone`: they are not; `and silence`: after 2,000 visitors
+come 2,500 lists that nobody answers, whose worth is not counted.
 
-Part `selective`: of 8,000 visits 15 % are of bots with 100 identities, who answer if their target is shown, with a
-click on it, and are silent if not: where the target stands at the end, with and without a guard.
+Part `selective`: 15 % of 8,000 visits are of bots with 100 identities, who answer with a click on their target if it
+is shown, and else not at all: the rank of the target at the end, with and without a guard.
 """
 
 import argparse
@@ -26,7 +26,7 @@ def attraction(world, rng):
 
 
 def run(world, seed, clicks_alone, silent):
-    """Worth of the lists, and changes of regime."""
+    """The worth of the lists, and the number of changes of regime."""
     rng, now = np.random.default_rng(seed), [0.0]
     liked = attraction(world, rng)
     ranker = sr.Ranker(map(str, range(liked.size)), LENGTH, seed=seed, lifetime=50.0, clock=lambda: now[0])
@@ -48,7 +48,7 @@ def run(world, seed, clicks_alone, silent):
 
 
 def selective(seed, guard, bots=100, visits=8_000):
-    """The target's place by estimated attraction, 1 the best, and the worth of the last 2,000 lists."""
+    """The target's rank by estimated attraction, 1 for the best, and the worth of the last 2,000 lists."""
     rng, now = np.random.default_rng(seed), [0.0]
     liked = attraction("many clicks", rng)
     target = int(np.argsort(liked)[ITEMS // 4])

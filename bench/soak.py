@@ -1,7 +1,7 @@
-"""Attacks on real servers, again and again for some minutes, and one table: python bench/soak.py [--minutes 10].
+"""Attack real servers repeatedly for some minutes, and print one table: python bench/soak.py [--minutes 10].
 
-Each attack has a limit that must hold; a row shows the worst that was found. `--once` runs each once, small ones.
-Ends with code 1 if a limit did not hold.
+Each attack has a limit that must hold; a row shows its worst run. `--once` runs a small version of each once. Exits
+with code 1 if a limit did not hold.
 """
 
 import argparse
@@ -28,11 +28,11 @@ from service_tools import Server, wait_until
 
 ITEMS = [f"item {k}" for k in range(100)]
 IMPATIENT = ("--request-seconds", "5", "--first-byte-seconds", "5")
-KIB = 64  # that a hostile connection may cost
+KIB = 64  # limit on the memory of a hostile connection
 
 
 class Found(typing.NamedTuple):
-    """What an attack came to. `badness` tells the worst of several runs."""
+    """The result of an attack. `badness` orders several runs."""
 
     limit: str
     found: str
@@ -41,7 +41,7 @@ class Found(typing.NamedTuple):
 
 
 class Scale(typing.NamedTuple):
-    """How large attacks are."""
+    """The size of attacks."""
 
     visits: int
     lists: int
@@ -53,7 +53,7 @@ FULL, SMALL = Scale(2_000, 2_500, 1_000, 100_000), Scale(400, 500, 150, 2_000)
 
 
 class Shop:
-    """A board on a server of its own, and its visitors."""
+    """A board on its own server, and its visitors."""
 
     def __init__(self, folder, seed, **settings):
         self.server = Server(f"sqlite:///{folder}/shop-{seed}-{time.monotonic_ns()}.db", folder / "log").wait()
@@ -67,7 +67,7 @@ class Shop:
         return next((item for item in shown.items if self.world.random() < self.attraction[item]), None)
 
     def visit(self, count, answer):
-        """Lists, answered 25 at a time: `answer` gives the rest of a row, or None for no answer."""
+        """Request lists, and answer 25 at a time: `answer` gives the rest of a row, or None for no answer."""
         for start in range(0, count, 25):
             shown = [self.client.rank("shop") for _ in range(min(25, count - start))]
             rows = [(s, answer(s)) for s in shown]
@@ -80,7 +80,7 @@ class Shop:
         return self.client.watch("shop")
 
     def worth(self):
-        """The chance of a click on the list that users get, over that on the best one."""
+        """The probability of a click on the list that users get, over that on the best one."""
         best = sorted(self.attraction.values())[-10:]
         now = [self.attraction[item["item"]] for item in self.settled()["list"]]
         return (1 - np.prod(1 - np.array(now))) / (1 - np.prod(1 - np.array(best)))
@@ -131,7 +131,7 @@ def late(folder, seed, scale):
 
 
 def selective(folder, seed, scale):
-    """15 % bots that click a target and say nothing where it is not shown."""
+    """15 % bots that click a target, and do not answer if it is not shown."""
     shop = Shop(folder, seed, lifetime=60, settle=0)
     shop.visit(scale.visits, lambda shown: {"clicked": shop.honest(shown)})
 
@@ -150,7 +150,7 @@ def selective(folder, seed, scale):
 
 
 def refused(folder, seed, scale):
-    """200 clicks of one client, 60 a minute allowed."""
+    """200 clicks of one client with a limit of 60 per minute."""
     shop = Shop(folder, seed, lifetime=5, settle=0, client_lists=1_000)
     shown = [shop.client.rank("shop", client="busy") for _ in range(200)]
     rows = [{"board": "shop", "impression": s.impression, "clicked": s.items[0]} for s in shown]
@@ -162,7 +162,7 @@ def refused(folder, seed, scale):
 
 
 def before_a_key(folder, seed, scale):
-    """What a page, a proxy or another name of this machine could do before there is a key."""
+    """Requests from a web page, a proxy or another host name of this machine before there is a key."""
     shop = Shop(folder, seed)
     forged = [
         ("PUT", {"content-type": "text/plain"}),
@@ -182,7 +182,7 @@ def before_a_key(folder, seed, scale):
 
 
 def connection(name, stall, kib):
-    """An attack of `hostile`: the longest wait of others, and the memory of each connection that is held."""
+    """An attack of `hostile`: the longest wait of others, and memory per held connection."""
 
     def attack(folder, seed, scale):
         found = hostile.measure(name, folder, IMPATIENT)
@@ -199,7 +199,7 @@ def connection(name, stall, kib):
 
 
 def many_boards(folder, seed, scale):
-    """A store full of boards: how long a start and an end take."""
+    """A store full of boards: time to start and to stop."""
     service = boards.Service(folder, 1_000)
     boards.write(folder, scale.boards)
     ready = service.start()
@@ -207,7 +207,7 @@ def many_boards(folder, seed, scale):
     return Found("ready 10 s, end 5 s", f"{ready:.1f} s, {ended:.1f} s", ready <= 10.0 and ended <= 5.0, ready)
 
 
-# of one connection the memory is told apart from the server's own only to a few megabytes
+# the memory of a single connection can only be measured to a few megabytes
 ATTACKS = {
     "silence": silence,
     "lists of one client": lists,
@@ -225,7 +225,7 @@ ATTACKS = {
 
 
 def table(runs):
-    """A line for each attack: the worst of its runs."""
+    """The table, one line per attack with its worst run."""
     lines = [f"{'attack':<24}{'limit':<34}{'worst found':<34}{'runs':>4}  held"]
     for name, found in runs.items():
         worst = max(found, key=lambda one: (not one.held, one.badness))

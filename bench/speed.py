@@ -50,7 +50,7 @@ def best_of(runs, job):
 
 
 def one_core(learner, attraction, settings=None, horizon=40_000, runs=7, first=True, seeds=1):
-    """Seconds for each seed."""
+    """Seconds per seed."""
 
     def job():
         chosen = {"length": 10, "horizon": horizon, "seeds": range(seeds), "threads": 1, "marks": 1}
@@ -92,7 +92,7 @@ def headline():
         attraction = sr.profile(name).attraction
         contestants = {"CascadeUCBV": [], PlainUCBV: [], "CascadeKLUCB": [], "M2UCBV": []}
         peers = []
-        for turn in range(11):  # in turns: what else the machine does must hit all alike
+        for turn in range(11):  # in turns, so that other load on the machine affects all alike
             if turn % 4 == 1:
                 peers.append(best_of(1, lambda attraction=attraction: numpy_loop(attraction, 10, 40_000, 0)))
             for learner, times in contestants.items():

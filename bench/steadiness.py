@@ -1,9 +1,9 @@
-"""What SteadyRank promises, measured: python bench/steadiness.py [--seeds 20] [PART ...].
+"""Measure the properties that SteadyRank claims: python bench/steadiness.py [--seeds 20] [PART ...].
 
-Parts: honest (regimes opened, regret against CascadeTS), bursts (changes of regime and delay of notice under one
-attack in one stretch), regret (the terms of the regret argument), insurance (what it costs and what it is worth),
-drift, jump, late (non-clicks 3,000 rounds late), items (a new item better than all others), cost. All by default; all
-but `honest` with a fifth of the seeds.
+Parts: honest (regimes opened, regret against CascadeTS), bursts (changes of regime and detection delay under one
+attack in one stretch), regret (the terms of the regret argument), insurance (its cost and benefit), drift, jump, late
+(non-clicks reported 3,000 rounds late), items (a new item better than all others), cost. By default all; all but
+`honest` with a fifth of the seeds.
 """
 
 import argparse
@@ -24,7 +24,7 @@ ATTACKS = ["PrefixFlip", "AttractionFlip", "FakeUser", "Swap", "Promote", "Demot
 
 
 def worlds():
-    """Profiles of 50 items and more under every mapping, and two around 1/2, where regimes are hardest to tell."""
+    """Profiles of 50 items and more under every mapping, and two around 1/2, where regimes are hard to separate."""
     for name in sr.profiles():
         for mapping in mappings(name) or [None]:
             attraction = sr.profile(name, mapping).attraction
@@ -51,7 +51,7 @@ def honest(seeds):
 
 
 def bursts(seeds):
-    """The attack's last round is read from what it spent; delays count from the first round it could be noticed."""
+    """The attack's last round follows from the budget spent; delays count from the first that could be noticed."""
     print(f"\none attack in one stretch, {seeds} seeds, six attacks\n{'':<38}", end="")
     print(f"{'':>12}{'changes, most':>15}{'delay of notice, start':>24}{'end':>8}  (rounds, median)")
     for name, attraction in worlds():
@@ -93,9 +93,9 @@ def regret(seeds):
 
 
 def insurance(seeds):
-    """What insured places cost honest users, and the loss a round while every click is inverted, beside its bound.
+    """The cost of insured places to honest users; loss per round while every click is inverted, with its bound.
 
-    The bound is that of docs/steadyrank-proofs.md for a learner that has learnt the inverted world; most is 1.
+    The bound is that of docs/steadyrank-proofs.md for a learner that has learnt the inverted world; the maximum is 1.
     """
     rounds, weight = ROUNDS // 4, SteadyRank.create(Problem(10, 10)).insurance
     print(f"\ninsurance {weight:g}, {seeds} seeds: regret with honest users; loss a round, inverted from round 1")
@@ -135,7 +135,7 @@ def drift(seeds):
 
 
 def jump(seeds):
-    """Loss a round: chance of a click lost against the best list of the round."""
+    """Loss per round: probability of a click lost against the best list of the round."""
     print(f"\nthe ten best items change at round 20,000, {seeds} seeds: loss a round in rounds after it")
     print(f"{'':<38}{'':>12}{'before':>8}{'0-100':>8}{'2k-3k':>8}{'10k-20k':>9}")
     marks = [19_000, 20_000, 20_100, 22_000, 23_000, 30_000, ROUNDS]
@@ -150,7 +150,7 @@ def jump(seeds):
 
 
 def lived_through(attraction, rounds, seed, delay=0, allowed=None):
-    """A learner called as a live side calls it: told of each round `delay` rounds later, in order."""
+    """Run a learner as a live service does: it learns of each round `delay` rounds later, in order."""
     learner = make(SteadyRank, Problem(attraction.size, 10, seed=seed), settings={})
     mind, world = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2))
     every, told, rank, update = np.ones(attraction.size, np.bool_), [], None, None
@@ -170,7 +170,7 @@ def lived_through(attraction, rounds, seed, delay=0, allowed=None):
 
 
 def late(seeds, delay=3_000):
-    """Clicks could be told at once, but feedback enters in impression order once the non-clicks are known."""
+    """Late non-clicks: clicks are known at once, but feedback is applied in order of impressions."""
     print(f"\nfeedback {delay:,} rounds late, in impression order, {seeds} seeds")
     for name, attraction in unsaturated():
         learners = [lived_through(attraction, 20_000, seed, delay) for seed in range(seeds)]
@@ -178,7 +178,7 @@ def late(seeds, delay=3_000):
 
 
 def items(seeds):
-    """100 items alike, and a far better one that may be shown from round 2,001 on: unlike others is no attack."""
+    """100 equal items, and a far better one that may be shown from round 2,001 on, which is not an attack."""
     print(f"\na new item better than 100 others, {5 * seeds} seeds: runs with a 2nd regime")
     new = np.arange(101) == 100
     for base, better in ((0.05, 0.6), (0.05, 0.9), (0.1, 0.6), (0.1, 0.9)):
@@ -194,7 +194,7 @@ def cost(seeds):
     for name, attraction in unsaturated():
         for options in ({}, {"adversary": "FakeUser", "schedule": "late", "budget": 6_000}):
             took = dict.fromkeys(("CascadeTS", "SteadyRank"), np.inf)
-            for turn in range(6):  # by turns, so that a slow moment of the machine hits both; the first one compiles
+            for turn in range(6):  # in turns, so that other load affects both; the first one compiles
                 for learner, least in took.items():
                     begin = time.process_time()
                     play(learner, attraction, 1, threads=1, **options)

@@ -80,7 +80,7 @@ def test_lists_that_end_together_are_those_that_end_one_by_one(kinds, credit, an
         silence = board.impressions.silence
         silence.usual, silence.credit, silence.blocks = 0.1, credit, [2] * 10
         for _ in range(answers_before):
-            silence.answer()
+            silence.add_answered()
         silence.credit = credit
         for key, kind in enumerate(kinds, 1):
             board.apply(usual(key))

@@ -700,7 +700,7 @@ def test_compiling_that_takes_long_is_announced(capsys):
         assert jit.uncached(lambda x: x + 1)(1) == 2
     first, last = capsys.readouterr().err.splitlines()
     assert (
-        first == "steadyrank: compiling this test, once on this machine: up to a minute, longer where others work ..."
+        first == "steadyrank: compiling this test, once on this machine: up to a minute, longer on a busy machine ..."
     )
     assert re.fullmatch(r"steadyrank: compiled in \d+ s, kept in .*", last)
 

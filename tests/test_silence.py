@@ -25,9 +25,9 @@ def spoken(silence, blocks, unanswered, t=1):
     """Blocks of answers, each with some unanswered lists before it; how many of these counted."""
     counted = 0
     for _ in range(blocks):
-        counted += sum(silence.leave(t) for _ in range(unanswered))
+        counted += sum(silence.add_one_unanswered(t) for _ in range(unanswered))
         for _ in range(BLOCK):
-            silence.answer()
+            silence.add_answered()
     return counted
 
 
@@ -36,14 +36,14 @@ def test_answers_vouch_for_as_much_silence_as_is_usual():
     silence = Silence()
     assert spoken(silence, 10, 40) == 400
     assert (silence.usual, silence.credit, silence.usual_share) == (2.0, 40.0, most_usual(2.0))
-    assert sum(silence.leave(7) for _ in range(10_000)) == 40
-    silence.answer()
-    assert [silence.leave(8) for _ in range(3)] == [True, True, False]
+    assert sum(silence.add_one_unanswered(7) for _ in range(10_000)) == 40
+    silence.add_answered()
+    assert [silence.add_one_unanswered(8) for _ in range(3)] == [True, True, False]
 
 
 def test_before_anything_is_known_silence_counts_within_a_bound():
     silence = Silence()
-    assert sum(silence.leave(1) for _ in range(1_000)) == FIRST
+    assert sum(silence.add_one_unanswered(1) for _ in range(1_000)) == FIRST
     assert (silence.usual_share, silence.alarming, silence.share) == (None, False, 1.0)
 
 
@@ -67,9 +67,9 @@ def test_no_more_counts_than_answers_vouch_for(events):
     for answered in events:
         if answered:
             most += silence.usual
-            silence.answer()
+            silence.add_answered()
         else:
-            counted += silence.leave(1)
+            counted += silence.add_one_unanswered(1)
         assert counted <= most
         assert Silence.restore(silence.keep()).keep() == silence.keep()
 
@@ -79,7 +79,7 @@ def test_chance_alone_is_no_alarm(share):
     """100,000 lists of which any is left with the same chance."""
     silence, rng = Silence(), np.random.default_rng(5)
     for t, left in enumerate(rng.random(100_000) < share, 1):
-        silence.leave(t) if left else silence.answer()
+        silence.add_one_unanswered(t) if left else silence.add_answered()
     assert silence.alarmed == 0
     assert silence.usual_share == pytest.approx(share, abs=0.04)
 

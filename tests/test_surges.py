@@ -189,7 +189,7 @@ def test_queries_that_leave_memory_leave_alarms():
     state = collection._state
     assert len(collection.alarms()[0].queries) == 2
     first = int(state.learner.queries.ids.ids[0])
-    state.take_tables(state._tables_of(np.array([True, False])))
+    state.use_tables(state._tables_of(np.array([True, False])))
     assert collection.alarms()[0].queries == [f"{first:014x}"]
 
 

@@ -13,7 +13,7 @@ def writable_through(path: pathlib.Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def _begin(part: pathlib.Path, path: pathlib.Path, mode: int) -> BinaryIO:
+def _open_new(part: pathlib.Path, path: pathlib.Path, mode: int) -> BinaryIO:
     """Open a new temporary file for `path`; errors name `path`, because the temporary name means nothing to users."""
     try:
         return open(part, "wb", opener=lambda name, flags: os.open(name, flags, mode))
@@ -34,7 +34,7 @@ def replacing(path: pathlib.Path, mode: int = 0o666) -> Iterator[BinaryIO]:
         return
     part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.part")
     try:
-        with _begin(part, path, mode) as file:
+        with _open_new(part, path, mode) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -8,11 +8,11 @@ from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
-_TURN = 0.0005  # seconds; limits how long threads wait for the interpreter while another one compiles
-_AHEAD = 2  # tasks submitted to Ray per processor
-_PATIENCE = "RAY_gcs_server_port_wait_time_s"  # Ray's variable: seconds to wait for its first process
-_PATIENT = "120"  # Ray's default of 30 is too short on a busy machine
-_NICENESS = "RAY_worker_niceness"  # Ray's variable; by default it runs tasks at 15, a local run at 0
+_SWITCH_INTERVAL = 0.0005  # seconds; limits how long threads wait for the interpreter while another one compiles
+_QUEUED_PER_CPU = 2  # tasks submitted to Ray per processor
+_TIMEOUT_VARIABLE = "RAY_gcs_server_port_wait_time_s"  # Ray's variable: seconds to wait for its first process
+_TIMEOUT = "120"  # Ray's default of 30 is too short on a busy machine
+_NICENESS_VARIABLE = "RAY_worker_niceness"  # Ray's variable; by default it runs tasks at 15, a local run at 0
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -64,7 +64,7 @@ def _local(
             raise Interrupted
 
     with ThreadPoolExecutor(workers) as pool:
-        sys.setswitchinterval(_TURN)
+        sys.setswitchinterval(_SWITCH_INTERVAL)
         waiting: dict[Future[R], J] = {}
         left = iter(jobs)
         try:
@@ -100,7 +100,7 @@ def _ray(
         waiting: dict[Any, J] = {}
         left = iter(jobs)
         while True:
-            room = _AHEAD * max(int(ray.cluster_resources().get("CPU", 1)), 1)
+            room = _QUEUED_PER_CPU * max(int(ray.cluster_resources().get("CPU", 1)), 1)
             while len(waiting) < room and (job := next(left, None)) is not None:
                 waiting[task(function, job)] = job
             if not waiting:
@@ -122,14 +122,14 @@ def _start_ray() -> None:
 
     if ray.is_initialized():
         raise ValueError("this process uses a Ray already: call ray.shutdown() before work is given to another")
-    os.environ.setdefault(_PATIENCE, _PATIENT)
-    os.environ.setdefault(_NICENESS, "0")
+    os.environ.setdefault(_TIMEOUT_VARIABLE, _TIMEOUT)
+    os.environ.setdefault(_NICENESS_VARIABLE, "0")
     try:
         ray.init(include_dashboard=False, log_to_driver=False)
     except Exception as error:  # Ray has no exception type for it
         raise ConnectionError(
-            f"Ray did not start on this machine ({error}). It may be too busy: try again, with a larger {_PATIENCE} "
-            f"than {os.environ[_PATIENCE]}, or without --on ray, which needs no Ray"
+            f"Ray did not start on this machine ({error}). It may be too busy: try again, with a "
+            f"{_TIMEOUT_VARIABLE} above {os.environ[_TIMEOUT_VARIABLE]}, or without --on ray"
         ) from error
 
 

@@ -13,7 +13,7 @@ from .outcomes import CLICK_BYTES
 SMALL = 2_048  # items of a board that is not checked
 _NAME = 150  # bytes of an item's name and its entry in the dictionary of slots
 _KEY = 120  # bytes of an impression's entry in the dictionary of ids
-_PROBED = 1_024, 2_048
+_PROBE_SIZES = 1_024, 2_048
 
 
 class BoardMemory(NamedTuple):
@@ -53,17 +53,17 @@ class BoardMemory(NamedTuple):
 
 def memory_of(state: LearnerState) -> BoardMemory:
     """Memory of boards like this one, with any number of items."""
-    small, large = (_like(state, n) for n in _PROBED)
-    each = (_bytes_in(large) - _bytes_in(small)) / (_PROBED[1] - _PROBED[0])
+    small, large = (_state_with(state, n) for n in _PROBE_SIZES)
+    each = (_bytes_in(large) - _bytes_in(small)) / (_PROBE_SIZES[1] - _PROBE_SIZES[0])
     ring = ImpressionBuffer(small, True, True, 8)
     impression = sum(array.nbytes for array in ring.arrays().values()) / ring.places + _KEY
     impression += CLICK_BYTES if small.aims_at_value else 0  # otherwise few clicks are remembered for their outcomes
     segments, features = len(state.features.segments), state.features.size
     kind = f"{segments} segments x " if segments else f"{features} features x " if features else ""
-    return BoardMemory(_bytes_in(small) - each * _PROBED[0], each + _NAME, impression, kind)
+    return BoardMemory(_bytes_in(small) - each * _PROBE_SIZES[0], each + _NAME, impression, kind)
 
 
-def _like(state: LearnerState, n: int) -> LearnerState:
+def _state_with(state: LearnerState, n: int) -> LearnerState:
     """A state with the same settings and n unknown items."""
     learner = state.learner_class, state.settings, state.seed, state.new_share
     guards = [(post.guard_class, post.settings) for post in state.gate.posts]

@@ -17,7 +17,7 @@ class DelayQueue:
         self.delay = delay
         self.moments: deque[tuple[float, int]] = deque()  # time, and the latest number at that time
 
-    def note(self, now: float, number: int) -> None:
+    def record(self, now: float, number: int) -> None:
         """Record that impressions up to this number exist now."""
         if len(self.moments) > 1 and now - self.moments[-2][0] < self.delay / 500:
             self.moments[-1] = (now, number)
@@ -56,7 +56,7 @@ class Delays:
         """Record a list shown now; returns its number."""
         number = impressions.shown(visit, ranking, note)
         for queue in self.queues:
-            queue.note(self.clock(), number)
+            queue.record(self.clock(), number)
         return number
 
     def pass_time(self, impressions: ImpressionBuffer) -> None:

@@ -237,16 +237,18 @@ def check_suited(learner: type, settings: Mapping[str, Any], features: FeatureSp
     """Refuse a learner that lacks a requested capability, naming the learners that have it."""
     name = learner.__name__
     if not _live(learner):
-        raise ValueError(f"{name} is not live: it cannot rank items that come and go; these can: {_those(_live)}")
+        raise ValueError(
+            f"{name} is not live: it cannot rank items that come and go; these can: {_names_where(_live)}"
+        )
     if features.size and not _describes(learner):
-        raise ValueError(f"{name} does not use features; these do: {_those(_describes)}; or declare none")
+        raise ValueError(f"{name} does not use features; these do: {_names_where(_describes)}; or declare none")
     if features.segments and not _has_segments(learner):
-        raise ValueError(f"{name} has one list for all segments; a list each: {_those(_has_segments)}")
+        raise ValueError(f"{name} has one list for all segments; a list each: {_names_where(_has_segments)}")
     if features.segments and "segments" in settings:
         raise ValueError("the setting 'segments' is counted from the names of the segments: leave it out")
 
 
-def _those(can: Callable[[type], bool]) -> str:
+def _names_where(can: Callable[[type], bool]) -> str:
     return ", ".join(name for name, cls in LEARNERS.items() if can(cls))
 
 

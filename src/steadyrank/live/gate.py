@@ -19,11 +19,15 @@ from ..core.views import GuardView
 from ..guards import ALL as GUARDS
 from .widening import restored, widen
 
-OneGuard: TypeAlias = str | type | tuple[str | type, Mapping[str, Any]]  # by name or class, with or without settings
-Guarding: TypeAlias = Sequence[tuple[str | type, dict[str, Any]]]  # the guards of a learner, each with its settings
+GuardChoice: TypeAlias = (
+    str | type | tuple[str | type, Mapping[str, Any]]
+)  # by name or class, with or without settings
+ChosenGuards: TypeAlias = Sequence[
+    tuple[str | type, dict[str, Any]]
+]  # the guards of a learner, each with its settings
 
 CLIENT = ""  # kind of sender of clients; a cohort's kind is the name of its key
-NO_GUARD: Guarding = (("Anyone", {}),)
+NO_GUARD: ChosenGuards = (("Anyone", {}),)
 OWN_RECORD = 10  # with so many remembered visits, a client is judged by these alone, not by its cohorts
 COHORTS_SPARE = 4  # one in so many visits of other clients is not refused for cohorts: each keeps some weight
 _FIRST_ROOM = 64  # initial room of a guard that can grow, in visits
@@ -31,7 +35,7 @@ _COHORT_KEY = 0xC0407  # key of the draws that decide which
 _LOW = 0xFFFFFFFF
 
 
-def guarding(guard: str | type | Sequence[OneGuard], settings: Mapping[str, Any] | None) -> Guarding:
+def chosen_guards(guard: str | type | Sequence[GuardChoice], settings: Mapping[str, Any] | None) -> ChosenGuards:
     """One guard with its `settings`, or several: each a name or a class, or a pair of that and its own settings."""
     if isinstance(guard, str | type):
         return [(guard, dict(settings or {}))]
@@ -47,7 +51,7 @@ def guarding(guard: str | type | Sequence[OneGuard], settings: Mapping[str, Any]
     return [(one, dict(own)) for one, own in pairs]
 
 
-class Judged(NamedTuple):
+class GuardReport(NamedTuple):
     """One guard's view of the visits of one kind of sender."""
 
     guard: str
@@ -75,7 +79,7 @@ class Post:
     def begin(self, learner: Any, back: TakenBack, capacity: int, sized: int) -> None:
         """Set the number of items, check the settings, and look up compiled functions."""
         self._sizes = capacity, sized
-        guard = self.make(1) if self.grows else self._made()
+        guard = self.make(1) if self.grows else self._make_for_board()
         if not self.grows:
             self.guards[CLIENT] = guard
         ranking, note = np.zeros(1, np.int64), np.zeros(self._length + NOTE_EXTRA)
@@ -92,7 +96,7 @@ class Post:
             self.guard_class, Problem(n_items, self._length, horizon, seed=self._seed), settings=self.settings
         )
 
-    def _made(self) -> Any:
+    def _make_for_board(self) -> Any:
         capacity, sized = self._sizes
         if capacity == sized:
             return self.make(sized)
@@ -105,7 +109,7 @@ class Post:
         for kind, guard in self.guards.items():
             self.guards[kind] = widen(guard, self.make(capacity), self.make(sized))
 
-    def judges(
+    def guards_to_ask(
         self, visit: Visit, cohorts: Sequence[tuple[str, int]], silent: bool
     ) -> Iterator[tuple[str, Visit, bool]]:
         """Yield, for each guard to ask about a visit: kind of sender, visit as it sees it, whether it decides.
@@ -140,7 +144,7 @@ class Post:
         guard = self.guards.get(kind)
         if number < 0 or (guard is None and silent):
             return False
-        now = self._made() if guard is None else guard.grown()
+        now = self._make_for_board() if guard is None else guard.grown()
         if now is not guard:
             self.guards[kind] = now
         return True
@@ -162,7 +166,9 @@ class Post:
     def restore(self, kinds: Sequence[str], arrays: Mapping[str, Any], capacity: int, sized: int) -> None:
         """Take over the memory of a guard with the same settings and position."""
         self._sizes = capacity, sized
-        self.guards = {kind: restored(self._made(), arrays, self._named(kind), self.grows) for kind in kinds}
+        self.guards = {
+            kind: restored(self._make_for_board(), arrays, self._named(kind), self.grows) for kind in kinds
+        }
 
     def _named(self, kind: str) -> str:
         return f"guard{self._prefix}." if kind == CLIENT else f"cohort{self._prefix}.{kind}."
@@ -177,7 +183,7 @@ class Gate:
     forgets once, even if another retracts it later. `shadow`: the guards judge, but all visits are admitted.
     """
 
-    def __init__(self, guards: Guarding, shadow: bool, length: int, seed: int) -> None:
+    def __init__(self, guards: ChosenGuards, shadow: bool, length: int, seed: int) -> None:
         self.shadow = flag("shadow", shadow)
         chosen = [(find_class("guard", guard, GUARDS), settings) for guard, settings in guards]
         names = [cls.__name__ for cls, _ in chosen]
@@ -191,9 +197,9 @@ class Gate:
         in_order = sorted(chosen, key=lambda pair: callable(getattr(pair[0], "grown", None)))
         self.posts = [Post(*pair, place, length, seed) for place, pair in enumerate(in_order)]
         self.open = chosen[0][0] is GUARDS["Anyone"]  # nobody is refused or judged
-        self._back = TakenBack.create(length)
+        self._retracted = TakenBack.create(length)
         self.forgetting: Callable[[int, Sequence[int]], None] | None = None  # called with clicks before they are
-        self.on_taken_back: Callable[[Ints, Bools], None] | None = None  # called with clicks that were retracted
+        self.on_retracted: Callable[[Ints, Bools], None] | None = None  # called with clicks that were retracted
 
     def begin(self, learner: Any, capacity: int, sized: int) -> None:
         """Set the number of items, check the settings, and look up compiled functions."""
@@ -201,7 +207,7 @@ class Gate:
             if self.open:
                 post.make(1)
             else:
-                post.begin(learner, self._back, capacity, sized)
+                post.begin(learner, self._retracted, capacity, sized)
 
     def widen(self, capacity: int, sized: int) -> None:
         """Make room for more items."""
@@ -222,7 +228,7 @@ class Gate:
         silent, refused = note[KIND] == SILENCE, False
         admitting: list[tuple[Post, str]] = []
         for post in self.posts:
-            for kind, as_sender, counts in post.judges(visit, cohorts, silent):
+            for kind, as_sender, counts in post.guards_to_ask(visit, cohorts, silent):
                 admitted = post.admit(post.guards[kind], as_sender, ranking, note, clicks, examined)
                 refused |= counts and not admitted
                 if admitted and counts:
@@ -230,7 +236,7 @@ class Gate:
                 elif admitted and not silent:
                     post.disown(kind, visit.t, ranking, clicks)  # so that it is not retracted for its cohort either
                 if post.retracts:
-                    self._take_back(learner, post, kind)
+                    self._retract(learner, post, kind)
             if refused:
                 break
         if refused and not silent:
@@ -238,9 +244,9 @@ class Gate:
                 post.disown(kind, visit.t, ranking, clicks)
         return self.shadow or not refused
 
-    def _take_back(self, learner: Any, post: Post, kind: str) -> None:
+    def _retract(self, learner: Any, post: Post, kind: str) -> None:
         """Make the learner forget what a guard retracts: `rounds.take_back`, one call at a time."""
-        ranking, clicks, note, features = self._back
+        ranking, clicks, note, features = self._retracted
         while True:
             t, client, size, examined = post.retract(post.guards[kind], ranking, note, clicks)
             if size == 0:
@@ -249,8 +255,8 @@ class Gate:
                 if self.forgetting is not None:
                     self.forgetting(t, ranking[:examined][clicks[:examined]].tolist())
                 post.forget(learner, Visit(t, client, features), ranking[:size], note, clicks[:size], examined)
-                if self.on_taken_back is not None:
-                    self.on_taken_back(ranking[:examined], clicks[:examined])
+                if self.on_retracted is not None:
+                    self.on_retracted(ranking[:examined], clicks[:examined])
             for other in self.posts:
                 for its_kind in other.guards:
                     if (other, its_kind) != (post, kind):
@@ -263,16 +269,16 @@ class Gate:
                 if offers(guard, "outcome"):
                     call_outcome(guard, item, shown, t, before, after)  # compiled at the first one
 
-    def leave(self, kinds: Sequence[str]) -> None:
+    def drop_cohorts(self, kinds: Sequence[str]) -> None:
         """Stop judging cohorts of these kinds, and drop their records."""
         for post in self.posts:
             for kind in kinds:
                 post.guards.pop(kind, None)
 
-    def views(self) -> list[Judged]:
+    def views(self) -> list[GuardReport]:
         """The view of each existing guard record that has one."""
         views = ((post.name, kind, view_of(guard)) for post in self.posts for kind, guard in post.guards.items())
-        return [Judged(name, kind, view) for name, kind, view in views if view is not None]
+        return [GuardReport(name, kind, view) for name, kind, view in views if view is not None]
 
     def client_views(self) -> dict[str, GuardView]:
         """Each guard's view of clients' visits by the guard's name, if it has one; empty if it has seen none."""

@@ -11,7 +11,7 @@ from ..core.refusals import Refused
 from ..core.settings import flag, whole
 from .features import FeatureSpace
 from .gate import Gate
-from .outcomes import WITH_ANSWER, Outcomes, Told, number_of
+from .outcomes import WITH_ANSWER, Outcomes, OutcomeStatus, number_of
 from .silence import Silence
 
 Outcome: TypeAlias = Literal["learnt", "waiting", "late", "duplicate"]
@@ -35,7 +35,7 @@ class Learning(Protocol):
     def add(self, item: str) -> None:
         """Add an item that is not known yet."""
 
-    def add_outcome(self, t: int, slot: int, number: int, amount: float, clicked: bool) -> Told:
+    def add_outcome(self, t: int, slot: int, number: int, amount: float, clicked: bool) -> OutcomeStatus:
         """Add an outcome of a click; returns how it was handled."""
 
 
@@ -43,8 +43,8 @@ class Learning(Protocol):
 EMPTY, OPEN, WAITING, DONE, LOST, WITHHELD = range(6)
 UNANSWERED = (OPEN, WITHHELD)
 MOST_KINDS = 8  # kinds of cohorts on a board
-_FIRST_PLACES = 10_000  # initial size of the ring, in impressions
-_TOGETHER = 8  # from so many on, expired lists are processed together
+_FIRST_SIZE = 10_000  # initial size of the ring, in impressions
+_CLOSED_TOGETHER = 8  # from so many on, expired lists are processed together
 _NO_COHORTS: Mapping[str, int] = {}
 NO_OUTCOMES = "no outcomes are taken here: a collection takes them with outcomes=True"
 _UNKNOWN: Floats = np.zeros(0)  # a visit without features
@@ -78,7 +78,7 @@ class ImpressionBuffer:
         self.declared: Sequence[str] | None = None  # kinds accepted; None: the first MOST_KINDS
         self.numbers: dict[int, int] = {}  # impressions by key, if they have one
         self.remember(self.most)
-        self._places(min(self.most, max(_FIRST_PLACES // learner_state.length, 8)))
+        self._allocate(min(self.most, max(_FIRST_SIZE // learner_state.length, 8)))
 
     def remember(self, most: int) -> None:
         """Set how many impressions, and clicks awaiting outcomes, are remembered from now on."""
@@ -86,7 +86,7 @@ class ImpressionBuffer:
         if self.learner_state.outcomes is not None:
             self.learner_state.outcomes.most = most
 
-    def _places(self, n: int) -> None:
+    def _allocate(self, n: int) -> None:
         length = self.learner_state.length
         self.places = n
         self.key: Any = np.zeros(n, np.uint64)
@@ -116,7 +116,7 @@ class ImpressionBuffer:
         for name in self.counters():
             setattr(self, name, counters[name])
         self.kinds = list(kinds)
-        self._places(arrays["impressions.key"].size)
+        self._allocate(arrays["impressions.key"].size)
         for name, array in self.arrays().items():
             if array.size:
                 array[...] = arrays[name]
@@ -128,7 +128,7 @@ class ImpressionBuffer:
     def _grow(self) -> None:
         old, numbers = self.arrays(), np.array(self._remembered())
         before = numbers % self.places
-        self._places(min(2 * self.places, self.most))
+        self._allocate(min(2 * self.places, self.most))
         for name, array in self.arrays().items():
             array[numbers % self.places] = old[name][before]
 
@@ -213,7 +213,7 @@ class ImpressionBuffer:
             stay = [kind not in gone for kind in self.kinds]
             self.kinds = [kind for kind in self.kinds if kind not in gone]
             self.cohorts = np.ascontiguousarray(self.cohorts[:, stay])
-            self.learner_state.gate.leave(gone)
+            self.learner_state.gate.drop_cohorts(gone)
 
     def _place_cohorts(self, place: int, cohorts: Mapping[str, int]) -> None:
         may = [kind for kind in cohorts if self.declared is None or kind in self.declared]
@@ -279,10 +279,10 @@ class ImpressionBuffer:
         if self.in_order and number > self.settled:
             self.state[place] = WAITING
             return "waiting"
-        self._enter(place)
+        self._learn_answer(place)
         return "late" if self.in_order else "learnt"
 
-    def outcome(self, number: int, slot: int, id_: int, amount: float) -> Told:
+    def outcome(self, number: int, slot: int, id_: int, amount: float) -> OutcomeStatus:
         """Add an outcome of a click on an impression's item, once by its id; before the answer, it waits.
 
         The click is remembered longer than the impression: then use `outcome_of` with its round.
@@ -296,7 +296,7 @@ class ImpressionBuffer:
             raise Refused(409, f"impression {number} was answered without a click on this item")
         return self.outcome_of(int(self.round[place]), slot, id_, amount, self.state[place] == DONE)
 
-    def outcome_of(self, t: int, slot: int, id_: int, amount: float, clicked: bool) -> Told:
+    def outcome_of(self, t: int, slot: int, id_: int, amount: float, clicked: bool) -> OutcomeStatus:
         """`outcome` by round; `clicked`: whether an answer with this click is known to have been processed."""
         if self.learner_state.outcomes is None:
             raise Refused(409, NO_OUTCOMES)
@@ -316,25 +316,25 @@ class ImpressionBuffer:
         """Learn the answers waiting up to this number, in order; later answers to these are late."""
         for number in range(self.settled + 1, min(upto, self.last) + 1):
             if self.state[number % self.places] == WAITING:
-                self._enter(number % self.places)
+                self._learn_answer(number % self.places)
             self.settled = number
 
     def expire(self, upto: int) -> None:
         """Expire the impressions up to this number, answered or not."""
         upto = min(upto, self.last)
         while self.over < upto:
-            if upto - self.over >= _TOGETHER and self._leave_together(upto):
+            if upto - self.over >= _CLOSED_TOGETHER and self._close_together(upto):
                 continue
             place = (self.over + 1) % self.places
             if self.state[place] == WAITING:
-                self._enter(place)
+                self._learn_answer(place)
             elif self.state[place] in UNANSWERED:
-                self._leave(place)
+                self._close_unanswered(place)
             self.over += 1
         self.settled = max(self.settled, self.over)
 
-    def _leave_together(self, upto: int) -> bool:
-        """`_leave` for the next unanswered lists at once, if none counts as not clicked; returns whether it ran."""
+    def _close_together(self, upto: int) -> bool:
+        """`_close_unanswered` for several lists at once, if none counts as not clicked; returns whether it ran."""
         if self.silence.may_count:
             return False
         places = np.arange(self.over + 1, upto + 1) % self.places
@@ -343,26 +343,30 @@ class ImpressionBuffer:
         if not places.size:
             return False
         self.clicks[places], self.examined[places], self.state[places] = False, self.size[places], LOST
-        self.silence.leave_some(places.size, int(self.round[places[-1]]))
+        self.silence.add_unanswered(places.size, int(self.round[places[-1]]))
         self.expired += places.size
         self.over += places.size
         return True
 
-    def _enter(self, place: int) -> None:
+    def _learn_answer(self, place: int) -> None:
         """Learn an answer; one that covers no place counts as none, a refused one vouches for none."""
         self.state[place] = DONE
         if not self.examined[place]:
             self.expired += 1
-            self.silence.leave(int(self.round[place]))
+            self.silence.add_one_unanswered(int(self.round[place]))
         elif self._learn_impression(place, ANSWER):
-            self.silence.answer()
+            self.silence.add_answered()
 
-    def _leave(self, place: int) -> None:
+    def _close_unanswered(self, place: int) -> None:
         """Close an impression without an answer, or whose answer was refused: the latter counts for nothing."""
         self.expired += 1
         self.clicks[place] = False
         self.examined[place] = self.size[place]
-        if self.state[place] == OPEN and self.silence.leave(int(self.round[place])) and self.count_unanswered:
+        if (
+            self.state[place] == OPEN
+            and self.silence.add_one_unanswered(int(self.round[place]))
+            and self.count_unanswered
+        ):
             self._learn_impression(place, SILENCE)
         self.state[place] = LOST
 

@@ -22,23 +22,23 @@ from ..learners import ALL as LEARNERS
 from ..learners.steady.arranged import ValuedItems, estimates_at, makes_valued_lists, valued_items
 from .answers import check_item
 from .features import NO_FEATURES, FeatureSpace, Values, check_suited
-from .gate import NO_GUARD, Gate, Guarding
+from .gate import NO_GUARD, ChosenGuards, Gate
 from .newcomers import NEW_LOOKS, Newcomers
-from .outcomes import Outcomes, Told
+from .outcomes import Outcomes, OutcomeStatus
 from .widening import restored, widen
 
 MOST_ITEMS = 10_000_000
-_NOBODY = "no item may be shown: all of them, or all candidates, are retired"
-_compiling = threading.Lock()
-_NOTHING: Floats = np.zeros((0, 0))
+_NOTHING_TO_SHOW = "no item may be shown: all of them, or all candidates, are retired"
+_compile_lock = threading.Lock()
+_NO_FEATURES: Floats = np.zeros((0, 0))
 
 
-def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _json_ready(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Convert numpy numbers in settings to Python numbers: a snapshot's header is JSON."""
     return {key: value.item() if isinstance(value, np.generic) else value for key, value in settings.items()}
 
 
-def _with_turn(ranking: Ints, turn: Sequence[int], rng: np.random.Generator) -> Ints:
+def _with_new_item(ranking: Ints, turn: Sequence[int], rng: np.random.Generator) -> Ints:
     """Put a new item whose turn it is into a list that has none of them."""
     if not set(turn).intersection(ranking.tolist()):
         ranking[int(rng.random() * ranking.size)] = turn[0]
@@ -78,7 +78,7 @@ class LearnerState:
         settings: dict[str, Any],
         seed: int,
         new_share: float,
-        guards: Guarding = NO_GUARD,
+        guards: ChosenGuards = NO_GUARD,
         shadow: bool = False,
         features: FeatureSpace = NO_FEATURES,
     ) -> None:
@@ -86,7 +86,7 @@ class LearnerState:
         self.seed = whole("seed", seed, 0)
         self.new_share = real("new_share", new_share, 0.0, 1.0)
         self.learner_class = find_class("learner", learner, LEARNERS)
-        self.settings, self.features = _plain(settings), features
+        self.settings, self.features = _json_ready(settings), features
         self._check_suited()
         self.unknown = features.of_visit(None)  # features of a visit about which nothing is known
         self.names: list[str] = []
@@ -94,7 +94,7 @@ class LearnerState:
         if isinstance(items, str):  # its letters would become items
             raise ValueError(f"items must be several names, not the text {items!r}")
         for item in items:
-            self._name(item)
+            self._add_name(item)
         if not self.names:
             raise ValueError("items must name at least one item")
         self._start = self._features_at_first(items)
@@ -108,7 +108,7 @@ class LearnerState:
         self.invalid: dict[int, int] = {}  # by slot, clicks that guards refused or retracted
         self.condemned: dict[int, int] = {}  # clicks excluded by labels, maintained by the caller
         self.refused: Ints = np.zeros(1, np.int64)  # visits that guards refused
-        self.learner = self._make(self.capacity)
+        self.learner = self._make_learner(self.capacity)
         # compiled functions, looked up once: the types never change
         rng, ranking, note = np.random.default_rng(0), np.zeros(1, np.int64), np.zeros(self.length + NOTE_EXTRA)
         self._rank = call_rank_at.bind(self.learner, Visit(1), self.active, ranking, note, addresses(rng))
@@ -133,13 +133,13 @@ class LearnerState:
 
     def _make_outcomes(self) -> Outcomes | None:
         """The record of outcomes; None if they are not reported."""
-        return Outcomes(self._tell if self.aims_at_value else None)
+        return Outcomes(self._report_outcome if self.aims_at_value else None)
 
-    def _tell(self, slot: int, shown: int, now: int, before: float, after: float) -> None:
+    def _report_outcome(self, slot: int, shown: int, now: int, before: float, after: float) -> None:
         """Tell the learner about an outcome."""
         self._outcome(self.learner, slot, shown, now, before, after)
 
-    def add_outcome(self, t: int, slot: int, number: int, amount: float, clicked: bool) -> Told:
+    def add_outcome(self, t: int, slot: int, number: int, amount: float, clicked: bool) -> OutcomeStatus:
         """Add an outcome of a click (`Outcomes.add`), and tell the guards, whether or not the learner is told."""
         assert self.outcomes is not None
         before = self.outcomes.worth(t, slot)
@@ -148,14 +148,14 @@ class LearnerState:
             self.gate.outcome(slot, t, self.outcomes.now, before, self.outcomes.worth(t, slot))
         return became
 
-    def guard_by(self, guards: Guarding, shadow: bool) -> None:
+    def guard_by(self, guards: ChosenGuards, shadow: bool) -> None:
         """Replace the guards by others, which start without memory."""
-        self.gate = Gate([(guard, _plain(own)) for guard, own in guards], shadow, self.length, self.seed)
+        self.gate = Gate([(guard, _json_ready(own)) for guard, own in guards], shadow, self.length, self.seed)
         self.gate.forgetting = None if self.outcomes is None else self.outcomes.forget
         self.gate.begin(self.learner, self.capacity, self.sized)
-        self.gate.on_taken_back = self.count_invalid
+        self.gate.on_retracted = self.count_invalid
 
-    def _name(self, item: Any) -> int:
+    def _add_name(self, item: Any) -> int:
         check_item(item)
         if item in self.slots:
             raise ValueError(f"item {item!r} is there already")
@@ -169,16 +169,16 @@ class LearnerState:
         """Features of the first items, [K, F]; an item may have none."""
         given = items if isinstance(items, Mapping) else {}
         if not self.features.size and all(values is None for values in given.values()):
-            return _NOTHING
+            return _NO_FEATURES
         return np.array([self.features.of_item(given.get(name)) for name in self.names])
 
     def _with_features(self, visit: Visit) -> Visit:
         """A visit with the expected number of features, unknown ones if it has none."""
         return visit if visit.features.size == self.unknown.size else visit._replace(features=self.unknown)
 
-    def _make(self, n_items: int) -> Any:
+    def _make_learner(self, n_items: int) -> Any:
         """A learner that knows the features of the first items; `describe` adds those of others."""
-        features = _NOTHING
+        features = _NO_FEATURES
         if self.features.size:
             features = np.zeros((n_items, self.features.size))
             features[: len(self._start)] = self._start[:n_items]
@@ -203,7 +203,7 @@ class LearnerState:
         It counts as new if other items were looked at before; until then all items belong to the start.
         """
         numbers = self.features.of_item(features)
-        slot = self._name(item)
+        slot = self._add_name(item)
         if slot == self.capacity:
             self.capacity *= 2
             more = self.capacity - slot
@@ -211,7 +211,7 @@ class LearnerState:
             self.looks, self.clicks = (np.pad(array, (0, more)) for array in (self.looks, self.clicks))
             self.newcomers = Newcomers(self.active, self.added, self.looks)
             self.sized = len(self.names)
-            self.learner = widen(self.learner, self._make(self.capacity), self._make(self.sized))
+            self.learner = widen(self.learner, self._make_learner(self.capacity), self._make_learner(self.sized))
             self.gate.widen(self.capacity, self.sized)
         self.added[slot] = self.newcomers.begun
         self.newcomers.switch(slot, True)
@@ -241,10 +241,10 @@ class LearnerState:
         newcomers = self.newcomers
         size = min(length, self.length, newcomers.active)
         if size == 0:
-            raise Refused(422, _NOBODY)
+            raise Refused(422, _NOTHING_TO_SHOW)
         if newcomers.size == 0:
             return self._rank_allowed(newcomers.known, visit, size, rng)
-        turn = newcomers.draw(self._places(size, newcomers.active - newcomers.size), rng)
+        turn = newcomers.draw(self._places_for_new(size, newcomers.active - newcomers.size), rng)
         return self._rank_in_turn(turn, visit, size, rng)
 
     def _rank_in_turn(
@@ -257,7 +257,7 @@ class LearnerState:
             ranking, note = self._rank_allowed(allowed, visit, size, rng)
         finally:
             allowed[turn] = False
-        return _with_turn(ranking, turn, rng), note
+        return _with_new_item(ranking, turn, rng), note
 
     def rank_without(
         self, out: Ints, visit: Visit, some: Ints | None, length: int, rng: np.random.Generator
@@ -274,13 +274,13 @@ class LearnerState:
         n_active, n_new = newcomers.active - out.size, newcomers.size - len(new_out)
         size = min(length, self.length, n_active)
         if size == 0:
-            raise Refused(422, _NOBODY)
+            raise Refused(422, _NOTHING_TO_SHOW)
         were = allowed[out]
         allowed[out] = False
         try:
             if n_new == 0:
                 return self._rank_allowed(allowed, visit, size, rng)
-            places = self._places(size, n_active - n_new)
+            places = self._places_for_new(size, n_active - n_new)
             drawn = newcomers.draw(places + len(new_out), rng)
             turn = [slot for slot in drawn if slot not in new_out][:places]
             return self._rank_in_turn(turn, visit, size, rng)
@@ -365,20 +365,20 @@ class LearnerState:
     def _rank_among(self, slots: Ints, visit: Visit, length: int, rng: np.random.Generator) -> tuple[Ints, Floats]:
         size = min(length, self.length, slots.size)
         if size == 0:
-            raise Refused(422, _NOBODY)
+            raise Refused(422, _NOTHING_TO_SHOW)
         allowed: Bools = np.zeros(self.capacity, np.bool_)
         allowed[slots] = True
         waiting = slots[self.added[slots] & (self.looks[slots] < NEW_LOOKS)]
         if not waiting.size:
             return self._rank_allowed(allowed, visit, size, rng)
         order = np.lexsort((rng.random(waiting.size), self.looks[waiting]))
-        turn = waiting[order][: self._places(size, slots.size - waiting.size)].tolist()
+        turn = waiting[order][: self._places_for_new(size, slots.size - waiting.size)].tolist()
         allowed[waiting] = False
         allowed[turn] = True
         ranking, note = self._rank_allowed(allowed, visit, size, rng)
-        return _with_turn(ranking, turn, rng), note
+        return _with_new_item(ranking, turn, rng), note
 
-    def _places(self, size: int, n_others: int) -> int:
+    def _places_for_new(self, size: int, n_others: int) -> int:
         """Places for new items in a list: their share, and more if there are too few others."""
         return max(1, int(self.new_share * size), size - n_others)
 
@@ -432,7 +432,7 @@ class LearnerState:
     def _compiled_window(self) -> Callable[..., Any]:
         """The learner's compiled `end_window`."""
         if self._end_window is None:
-            with _compiling:  # in one thread: others wait, and report nothing
+            with _compile_lock:  # in one thread: others wait, and report nothing
                 if self._end_window is None:
                     with announcing(f"what {self.learner_class.__name__} does now and then"):
                         self._end_window = call_end_window.bind(self.learner, Visit(1, features=self.unknown))
@@ -497,8 +497,8 @@ class LearnerState:
         self.newcomers = Newcomers(self.active, self.added, self.looks)
         self.refused[...] = arrays["refused"]
         self.invalid = dict(arrays["invalid"].tolist()) if "invalid" in arrays else {}
-        blank = self._make(self.capacity)
-        self.learner = restored(widen(blank, blank, self._make(sized)), arrays, "learner.", False)
+        blank = self._make_learner(self.capacity)
+        self.learner = restored(widen(blank, blank, self._make_learner(sized)), arrays, "learner.", False)
         self.gate.restore(kinds, arrays, self.capacity, sized)
         if self.outcomes is not None:
             self.outcomes.restore(arrays)

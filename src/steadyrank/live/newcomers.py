@@ -73,7 +73,9 @@ class Newcomers:
         for looks, size in enumerate(self._totals):
             if size and len(slots) < wanted:
                 upto = np.cumsum(self._counts[looks])
-                slots += [self._find_slot(looks, upto, pick) for pick in _some(size, wanted - len(slots), rng)]
+                slots += [
+                    self._find_slot(looks, upto, pick) for pick in _distinct_below(size, wanted - len(slots), rng)
+                ]
         return slots
 
     def _find_slot(self, looks: int, upto: Ints, number: int) -> int:
@@ -85,7 +87,7 @@ class Newcomers:
         return start + int(np.flatnonzero(there)[number - (int(upto[block - 1]) if block else 0)])
 
 
-def _some(size: int, wanted: int, rng: np.random.Generator) -> list[int]:
+def _distinct_below(size: int, wanted: int, rng: np.random.Generator) -> list[int]:
     """Distinct random numbers below `size`, at most `wanted`."""
     if 4 * wanted > size:
         every: list[int] = rng.permutation(size)[:wanted].tolist()

@@ -20,10 +20,10 @@ _MOST_OUTCOMES = 100  # of one click
 # state of a click: not learnt yet; not learnt at all, because a guard or a label excluded the visit. Above 0: the
 # number of visits with it that the learner knows
 # learner knows it, of so many visits
-WAITS, UNHEARD = 0, -1
+WAITS, EXCLUDED = 0, -1
 # how an outcome was handled; counted: the learner learns from clicks only, but guards and alarms are told
-Told: TypeAlias = Literal["learnt", "waiting", "ignored", "duplicate", "counted"]
-Tell: TypeAlias = Callable[[int, int, int, float, float], None]  # item, round, now, worth before and after
+OutcomeStatus: TypeAlias = Literal["learnt", "waiting", "ignored", "duplicate", "counted"]
+OutcomeCallback: TypeAlias = Callable[[int, int, int, float, float], None]  # item, round, now, worth before and after
 
 
 def with_goal(learner: str | type, settings: Mapping[str, Any], goal: Goal) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class _Click:
     __slots__ = ("amounts", "state", "worth")
 
     def __init__(self, state: int) -> None:
-        self.state = state  # WAITS, UNHEARD, or the number of visits with it that the learner knows
+        self.state = state  # WAITS, EXCLUDED, or the number of visits with it that the learner knows
         self.worth = 0.0  # sum of all outcomes; negative while only a return is known
         self.amounts: dict[int, float] = {}  # amount of each outcome, by its number
 
@@ -67,18 +67,18 @@ class Outcomes:
 
     Two visits may share a round if several workers give out lists: the outcomes of their clicks on one item are
     added, which has the same worth, and count while the learner knows one of them. The learner is told the
-    sum of a click's outcomes, at least 0, once it knows the click. `tell` tells it; without it, the learner learns
+    sum of a click's outcomes, at least 0, once it knows the click. `report` tells it; without it, the learner learns
     only from clicks, and only clicks with outcomes are remembered.
     """
 
-    def __init__(self, tell: Tell | None) -> None:
-        self.most, self.tell = 100_000, tell
+    def __init__(self, report: OutcomeCallback | None) -> None:
+        self.most, self.report = 100_000, report
         self.now = 0  # the latest round learnt
         self.forgotten = 0  # the latest round of a dropped click, if the learner is not told
         self.clicks: dict[tuple[int, int], _Click] = {}
 
-    def click(self, t: int, items: Iterable[int], heard: bool) -> list[tuple[int, float]]:
-        """Record clicks on these items in round t; `heard`: whether the learner learnt from them.
+    def click(self, t: int, items: Iterable[int], learnt: bool) -> list[tuple[int, float]]:
+        """Record clicks on these items in round t; `learnt`: whether the learner learnt from them.
 
         Returns the items that already had outcomes before their first answer, with their worth.
         """
@@ -87,21 +87,21 @@ class Outcomes:
         for item in items:
             click = self.clicks.get((t, item))
             if click is None:
-                if self.tell is None:
+                if self.report is None:
                     continue
                 click = self._add(t, item)
             if click.state == WAITS and click.worth > 0.0:
                 came.append((item, click.worth))
-            if not heard:
-                click.state = click.state or UNHEARD
+            if not learnt:
+                click.state = click.state or EXCLUDED
                 continue
             first = click.state <= WAITS
             click.state = 1 if first else click.state + 1
-            if first and click.worth > 0.0 and self.tell is not None:
-                self.tell(item, t, self.now, 0.0, click.worth)
+            if first and click.worth > 0.0 and self.report is not None:
+                self.report(item, t, self.now, 0.0, click.worth)
         return came
 
-    def add(self, t: int, item: int, number: int, amount: float, clicked: bool) -> Told:
+    def add(self, t: int, item: int, number: int, amount: float, clicked: bool) -> OutcomeStatus:
         """Add an outcome of a click, once by its number; `clicked`: whether an answer with this click was processed.
 
         If it was and the click is not known here, it has been dropped.
@@ -114,7 +114,7 @@ class Outcomes:
         if click is not None and len(click.amounts) >= _MOST_OUTCOMES:
             raise Refused(422, f"at most {_MOST_OUTCOMES} outcomes come of one click")
         if click is None:
-            if clicked and (self.tell is not None or t <= self.forgotten):
+            if clicked and (self.report is not None or t <= self.forgotten):
                 raise Refused(410, f"the click has expired: the latest {self.most:,} are remembered (most_open)")
             click = self._add(t, item, 1 if clicked else WAITS)
         before = max(click.worth, 0.0)
@@ -123,12 +123,12 @@ class Outcomes:
         after = max(click.worth, 0.0)
         if click.state == WAITS:
             return "waiting"
-        if self.tell is None:
+        if self.report is None:
             return "counted"
-        if click.state == UNHEARD:
+        if click.state == EXCLUDED:
             return "ignored"
         if after != before:
-            self.tell(item, t, self.now, before, after)
+            self.report(item, t, self.now, before, after)
         return "learnt"
 
     def knows(self, t: int, item: int) -> bool:
@@ -146,9 +146,9 @@ class Outcomes:
         for item in items:
             click = self.clicks.get((t, item))
             if click is not None and click.state > WAITS:
-                click.state = click.state - 1 or UNHEARD
-                if click.state == UNHEARD and click.worth > 0.0 and self.tell is not None:
-                    self.tell(item, t, self.now, click.worth, 0.0)
+                click.state = click.state - 1 or EXCLUDED
+                if click.state == EXCLUDED and click.worth > 0.0 and self.report is not None:
+                    self.report(item, t, self.now, click.worth, 0.0)
 
     def _add(self, t: int, item: int, state: int = WAITS) -> _Click:
         """Remember a click, dropping the oldest if there are too many."""

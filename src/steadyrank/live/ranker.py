@@ -23,14 +23,14 @@ from .answers import Unknown, check_candidates, check_item, check_unknown, fresh
 from .board_memory import SMALL, memory_of, room_for
 from .delays import Delays
 from .features import NO_FEATURES, SEGMENT_NAME, FeatureSpace, Values, by_segment
-from .gate import OneGuard, guarding
+from .gate import GuardChoice, chosen_guards
 from .impression_buffer import ImpressionBuffer, Outcome
 from .learner_state import LearnerState, Standing
-from .outcomes import WITH_ANSWER, Goal, Told, amount_of, number_of, with_goal
+from .outcomes import WITH_ANSWER, Goal, OutcomeStatus, amount_of, number_of, with_goal
 from .ruled_list import RuledLists
 from .rules import Rules
 
-_AHEAD = 10  # at this list a thread starts to compile what the learner first needs some dozens of lists later
+_COMPILE_AT = 10  # at this list a thread starts to compile what the learner first needs some dozens of lists later
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Ranker:
         seed: int = 0,
         settings: Mapping[str, Any] | None = None,
         goal: Goal = "click",
-        guard: str | type | Sequence[OneGuard] = "Anyone",
+        guard: str | type | Sequence[GuardChoice] = "Anyone",
         guard_settings: Mapping[str, Any] | None = None,
         new_share: float = 0.2,
         features: FeatureSpace = NO_FEATURES,
@@ -92,7 +92,7 @@ class Ranker:
         if segments:
             features = by_segment(segments, features)
         self._delays = Delays(lifetime, settle, clock)
-        own, guards = with_goal(learner, settings or {}, goal), guarding(guard, guard_settings)
+        own, guards = with_goal(learner, settings or {}, goal), chosen_guards(guard, guard_settings)
         names = items if isinstance(items, str | Mapping) else list(items)
         with announcing(learner if isinstance(learner, str) else learner.__name__):
             if not isinstance(names, str) and len(names) > SMALL:
@@ -151,7 +151,7 @@ class Ranker:
                 ruled = self._ruled.rank(kept, visit, candidates, size, self._rng)
                 ranking, note, unkept = ruled.ranking, ruled.note, ruled.unkept
             number = self._delays.show(self._impressions, visit, ranking, note)
-            if visit.t == _AHEAD:
+            if visit.t == _COMPILE_AT:
                 threading.Thread(target=state.compile, name="steadyrank-compile").start()
             return Shown(number, tuple(state.items_at(ranking.tolist())), tuple(unkept))
 
@@ -250,7 +250,9 @@ class Ranker:
             self._impressions.outcome(shown, slot, number, amount)
             return outcome
 
-    def outcome(self, shown: int, item: str, value: float, *, kind: str = "purchase", id: str | None = None) -> Told:
+    def outcome(
+        self, shown: int, item: str, value: float, *, kind: str = "purchase", id: str | None = None
+    ) -> OutcomeStatus:
         """Report an outcome of a click: its `value`, at least 0, such as money or seconds, always in one unit.
 
         `kind`: any word; "return" subtracts the value from what was reported before. `id`: identifies this outcome of

@@ -35,10 +35,12 @@ from .newcomers import NEW_LOOKS
 from .rules import Members, Rules, contradiction
 
 FREE, PINNED, PUT = range(3)  # how a place was filled: by the learner's choice, a pin, or an item that rules required
-_KEPT = 8  # cached `SlotRules`
-_STEPS = 5_000  # search steps per list for items that keep all includes at once: beyond, they count as impossible
-_FEW = 100  # most rules among which contradicting ones are searched for
-_DEPTH = 400  # most items in such a search
+_MOST_CACHED = 8  # cached `SlotRules`
+_MOST_STEPS = (
+    5_000  # search steps per list for items that keep all includes at once: beyond, they count as impossible
+)
+_MOST_RULES = 100  # most rules among which contradicting ones are searched for
+_MOST_TAKEN = 400  # most items in such a search
 _NO_SLOTS: Ints = np.zeros(0, np.int64)
 
 
@@ -111,7 +113,7 @@ class SlotRules:
             others = [self.pins[place - 1][1]] if place - 1 in self.pins else []
             others += [f"exclude {item!r}"] if slot in self.out else []
             if others:
-                self._fail([label, others[0]], label)
+                self._refuse_or_skip([label, others[0]], label)
                 continue
             self.pins[place - 1] = slot, label
 
@@ -120,10 +122,10 @@ class SlotRules:
         for number, cap in enumerate(self.caps):
             pinned = [label for slot, label in self.pins.values() if number in self.caps_of.get(slot, ())]
             if len(pinned) > cap.number:
-                self._fail([*pinned[: cap.number + 1], cap.label], cap.label)
+                self._refuse_or_skip([*pinned[: cap.number + 1], cap.label], cap.label)
                 self.most[number] = len(pinned)
 
-    def _fail(self, labels: Sequence[str], unkept: str) -> None:
+    def _refuse_or_skip(self, labels: Sequence[str], unkept: str) -> None:
         if not self.best:
             raise contradiction(labels)
         self.unkept.append(unkept)
@@ -151,12 +153,12 @@ class SlotRules:
         if not self.needs:
             return True
         has = [0] * len(self.needs)
-        for slot in self.counted(ranking):
+        for slot in self.may_count(ranking):
             for number in self.needs_with(slot, state):
                 has[number] += 1
         return not any(map(gt, self.least, has))
 
-    def counted(self, slots: Iterable[int]) -> list[int]:
+    def may_count(self, slots: Iterable[int]) -> list[int]:
         """The slots that may count for an include: a fast filter before `needs_with`."""
         return list(slots) if self.new_needs else [slot for slot in slots if slot in self.needs_of]
 
@@ -229,7 +231,7 @@ def _numbers(sets: Sequence[_Set]) -> dict[int, tuple[int, ...]]:
     return numbers
 
 
-class _Source:
+class _Preference:
     """Items in the learner's order, among those that may still be taken."""
 
     def __init__(
@@ -238,7 +240,7 @@ class _Source:
         self.state, self.rules, self.visit, self.some, self.rng = state, rules, visit, some, rng
         self.seen: dict[int, int] = {}  # slots ranked already, with their position in the order of preference
 
-    def see(self, slots: Sequence[int]) -> list[int]:
+    def append(self, slots: Sequence[int]) -> list[int]:
         """Append slots to the order of preference; returns those that were not in it."""
         seen = self.seen
         fresh = [slot for slot in slots if slot not in seen] if seen else list(slots)
@@ -249,7 +251,7 @@ class _Source:
         """Further items not ranked yet, without those of full groups."""
         seen: Ints = np.fromiter(self.seen, np.int64, len(self.seen))
         without = [seen, *full] if not self.rules.out else [self.rules.excluded, seen, *full]
-        return self.see(self.state.rank_more(without, self.visit, self.some, wanted, self.rng))
+        return self.append(self.state.rank_more(without, self.visit, self.some, wanted, self.rng))
 
     def among(self, slots: Ints, wanted: int) -> list[int]:
         """The best of some items not ranked yet."""
@@ -257,21 +259,21 @@ class _Source:
         alive = np.array([s for s in slots.tolist() if active[s] and s not in seen and s not in out], np.int64)
         if self.some is not None:
             alive = alive[np.isin(alive, self.some)]
-        return self.see(self.state.rank_slots(alive, self.visit, wanted, self.rng))
+        return self.append(self.state.rank_slots(alive, self.visit, wanted, self.rng))
 
     def new(self, wanted: int) -> list[int]:
         """New items, fewest looks first."""
         out = self.rules.out | set(self.seen)
         drawn = self.state.newcomers.draw(wanted + len(out), self.rng)
         may = None if self.some is None else set(self.some.tolist())
-        return self.see([slot for slot in drawn if slot not in out and (may is None or slot in may)][:wanted])
+        return self.append([slot for slot in drawn if slot not in out and (may is None or slot in may)][:wanted])
 
 
 class _Steps:
     """A budget of steps shared by searches."""
 
     def __init__(self) -> None:
-        self.left = _STEPS
+        self.left = _MOST_STEPS
 
     def take(self) -> bool:
         """Use one step; returns whether there was one left."""
@@ -279,10 +281,10 @@ class _Steps:
         return self.left >= 0
 
 
-class _Choice:
+class _Selection:
     """The items of a list that are not pinned, in the learner's order of preference."""
 
-    def __init__(self, source: _Source, pinned: Sequence[int], free: int) -> None:
+    def __init__(self, source: _Preference, pinned: Sequence[int], free: int) -> None:
         self.source, self.rules, self.state = source, source.rules, source.state
         self.pinned, self.free = set(pinned), free
         self.most = self.rules.most
@@ -331,7 +333,7 @@ class _Choice:
                 return
             self.take(more)
 
-    def swaps(self, one: int, other: int) -> bool:
+    def can_swap(self, one: int, other: int) -> bool:
         """Whether replacing `one` by `other` keeps every rule that is kept now."""
         rules = self.rules
         leaves = rules.caps_of.get(one, ())
@@ -354,11 +356,11 @@ class _Choice:
     def include(self, number: int) -> bool:
         """Add one more item of an include; returns whether it was possible."""
         needs_with, taken = self.rules.needs_with, {*self.chosen, *self.pinned}
-        counted = self.rules.counted(self.source.seen)
+        counted = self.rules.may_count(self.source.seen)
         rest = [s for s in counted if s not in taken and number in needs_with(s, self.state)]
         need = self.rules.needs[number]
         rest += self.source.new(1) if need.new else self.source.among(need.slots, self.least[number] + len(self.most))
-        own = [s for s in self.rules.counted(self.chosen) if number in needs_with(s, self.state)]
+        own = [s for s in self.rules.may_count(self.chosen) if number in needs_with(s, self.state)]
         room = len(self.chosen) < self.free
         swap: tuple[int, int] | None = None
         for slot in rest:
@@ -367,7 +369,7 @@ class _Choice:
                 self._count(slot, 1)
                 return True
             others = (p for p in range(len(self.chosen) - 1, -1, -1) if self.chosen[p] not in own)
-            last = next((p for p in others if self.swaps(self.chosen[p], slot)), -1)
+            last = next((p for p in others if self.can_swap(self.chosen[p], slot)), -1)
             if last > (swap[0] if swap else -1):
                 swap = last, slot
         if swap is None:
@@ -385,7 +387,7 @@ class _Choice:
                     (one, other)
                     for other in rest
                     for one in reversed(self.chosen)
-                    if seen[one] > seen[other] and self.swaps(one, other)
+                    if seen[one] > seen[other] and self.can_swap(one, other)
                 ),
                 None,
             )
@@ -402,7 +404,7 @@ class _Choice:
             while self.has[number] < self.least[number]:
                 repaired = True
                 if not self.include(number) and not self._cover(number, preferred):
-                    self._give_up(number)
+                    self._drop_include(number)
         if repaired:
             self.improve()
 
@@ -426,7 +428,7 @@ class _Choice:
         self.chosen.sort(key=self.source.seen.__getitem__)
         return True
 
-    def _give_up(self, number: int) -> None:
+    def _drop_include(self, number: int) -> None:
         """Refuse an include that cannot be kept, or reduce it to what is possible."""
         need, allowed = self.rules.needs[number], _allowed(self.state, self.source.some, self.rules)
         there = _count_members(self.rules, self.state, allowed, number)
@@ -498,7 +500,7 @@ def _cover(
         unmet = next((number for number, lack in lacks.items() if lack > 0), None)
         if unmet is None:
             return True
-        if room == 0 or sum(used) >= _DEPTH or not steps.take():
+        if room == 0 or sum(used) >= _MOST_TAKEN or not steps.take():
             return False
         for k, (caps, own) in enumerate(keys):
             if unmet in own and used[k] < len(kinds[keys[k]]) and all(slack[cap] > 0 for cap in caps):
@@ -549,7 +551,7 @@ def _conflict(rules: SlotRules, state: LearnerState, allowed: Bools, size: int, 
         return [need.label, "the items that are excluded or no candidates"]
     pins = [(slot, label) for slot, label in rules.pins.values()]
     caps, others = list(range(len(rules.caps))), [n for n in range(number) if rules.needs[n].named]
-    if len(pins) + len(caps) + len(others) > _FEW:
+    if len(pins) + len(caps) + len(others) > _MOST_RULES:
         return [need.label, "the other rules"]
     for slot, label in pins:
         if fails([slot], [], [number]):
@@ -575,7 +577,7 @@ def _conflict(rules: SlotRules, state: LearnerState, allowed: Bools, size: int, 
     return labels + [rules.needs[other].label for other in others] + [need.label]
 
 
-def _boosted(source: _Source, preferred: list[int]) -> list[int]:
+def _apply_boosts(source: _Preference, preferred: list[int]) -> list[int]:
     """The order of preference with boosted items placed by their estimates times their factors.
 
     A boosted item goes before the first one that is worth less, but a factor above 1 never moves an item down, and
@@ -607,7 +609,7 @@ def _boosted(source: _Source, preferred: list[int]) -> list[int]:
         order += [*stay[upto:place], moved[i]]
         upto = place
     order += stay[upto:]
-    source.see(order)
+    source.append(order)
     source.seen.update(zip(order, range(len(order)), strict=True))
     return order
 
@@ -637,12 +639,12 @@ def rank_by_rules(
         rest = [slot for slot in preferred if slot not in pins]
         ranking = _arrange(rules, pinned, rest[: size - len(pins)], order, unkept)
     else:
-        source = _Source(state, rules, visit, some, rng)
-        source.see(preferred)
-        source.see(pins)  # excludes them from other places
+        source = _Preference(state, rules, visit, some, rng)
+        source.append(preferred)
+        source.append(pins)  # excludes them from other places
         if rules.boosts and not valued:
-            preferred = _boosted(source, preferred)
-        choice = _Choice(source, pins, size - len(pins))
+            preferred = _apply_boosts(source, preferred)
+        choice = _Selection(source, pins, size - len(pins))
         choice.take(preferred)
         choice.fill()
         if rules.needs:
@@ -658,7 +660,7 @@ def rank_by_rules(
     return RuledList(slots, note, [PINNED if s in pins else FREE if s in own else PUT for s in ranking], unkept)
 
 
-def _by_value(choice: _Choice, ranking: list[int], tried: int) -> list[int]:
+def _by_value(choice: _Selection, ranking: list[int], tried: int) -> list[int]:
     """A list that keeps rules, improved in value by exchanges that keep them.
 
     Pins keep their places, and items that are new, or `tried` again, stay in the list, because they are there to be
@@ -749,21 +751,21 @@ class RuledLists:
     def __init__(self, state: LearnerState, known: dict[str, Any]) -> None:
         """`known`: features of items; changes go through `describe`."""
         self._state, self.known = state, known
-        self._made: dict[int, tuple[Rules, SlotRules]] = {}  # cache: the same rules usually come again
+        self._cached: dict[int, tuple[Rules, SlotRules]] = {}  # cache: the same rules usually come again
 
     def describe(self, item: str, values: Values | None) -> None:
         """Set the features of an item."""
         if values is not None and self._state.features.items:
             self.known[item] = dict(values)
-            self._made.clear()
+            self._cached.clear()
 
     def slot_rules(self, rules: Rules) -> SlotRules:
         """`SlotRules` of these rules, cached; refused if they contradict one another."""
-        made = self._made.get(id(rules))
+        made = self._cached.get(id(rules))
         if made is None:
-            if len(self._made) >= _KEPT:
-                self._made.clear()
-            made = self._made[id(rules)] = rules, SlotRules(rules, self._state, self.known)  # which keeps the id
+            if len(self._cached) >= _MOST_CACHED:
+                self._cached.clear()
+            made = self._cached[id(rules)] = rules, SlotRules(rules, self._state, self.known)  # which keeps the id
         return made[1]
 
     def rank(

@@ -112,8 +112,8 @@ class Rules:
     def plain(self) -> dict[str, Any]:
         """The rules as a JSON mapping that `of` accepts, without empty parts."""
         members: dict[str, Any] = {"pins": self.pins, "exclude": list(self.exclude), "boosts": self.boosts}
-        members["groups"] = {name: _said(one, "most", one.most) for name, one in self.groups.items()}
-        members["include"] = {name: _said(one, "least", one.least) for name, one in self.include.items()}
+        members["groups"] = {name: _as_mapping(one, "most", one.most) for name, one in self.groups.items()}
+        members["include"] = {name: _as_mapping(one, "least", one.least) for name, one in self.include.items()}
         members = {name: value for name, value in members.items() if value}
         return members if self.when_impossible == "refuse" else members | {"when_impossible": self.when_impossible}
 
@@ -182,7 +182,7 @@ def _include(what: str, given: Any) -> Include:
     return Include(**members, least=least)
 
 
-def _said(one: Members, number: str, value: int) -> dict[str, Any]:
+def _as_mapping(one: Members, number: str, value: int) -> dict[str, Any]:
     members: Any = {"items": list(one.items)} if one.items else {"by": one.by} if one.by else {"new": True}
     return {**members, number: value}
 

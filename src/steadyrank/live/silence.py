@@ -14,7 +14,7 @@ BLOCK = 20  # answers per block, in which unanswered lists are counted
 BLOCKS = 31  # blocks kept: more than half of them must be high before many unanswered lists are usual
 FIRST = 50.0  # unanswered lists per answer before the first block: two clicks in a hundred lists
 RISE = 1.0 / 700.0  # largest relative growth of the usual number per block: it doubles in about 10,000 answers
-_LATELY = 5  # blocks used for an alarm, besides the incomplete one
+_RECENT = 5  # blocks used for an alarm, besides the incomplete one
 _MARGIN = 0.05  # least excess of the share over the usual one for an alarm
 _SIGMAS = 5.0
 _HIDDEN = math.log(2.0)  # most by which a Poisson mean exceeds its median (Choi 1994, Proc. AMS 121)
@@ -35,7 +35,7 @@ class Silence:
         self.blocks: list[int] = []  # unanswered lists in earlier blocks, oldest first
         self.alarmed = 0  # the latest round with an alarm, 0 if none
 
-    def answer(self) -> None:
+    def add_answered(self) -> None:
         """Count an answered list."""
         self.answers += 1
         self.credit = min(self.credit + self.usual, max(self.usual * BLOCK, 1.0))
@@ -46,9 +46,9 @@ class Silence:
             young = len(self.blocks) < BLOCKS
             self.usual = middle if young else min(middle, self.usual + RISE * max(self.usual, 1.0 / BLOCK))
 
-    def leave(self, t: int) -> bool:
+    def add_one_unanswered(self, t: int) -> bool:
         """Count the list of round t as expired without an answer; returns whether it counts as not clicked."""
-        self.leave_some(1, t)
+        self.add_unanswered(1, t)
         if not self.may_count:
             return False
         self.credit -= 1.0
@@ -59,7 +59,7 @@ class Silence:
         """Whether the next unanswered list counts as not clicked."""
         return self.credit >= 1.0
 
-    def leave_some(self, n: int, t: int) -> None:
+    def add_unanswered(self, n: int, t: int) -> None:
         """Count n lists, the last of them of round t, as expired without an answer.
 
         More lists are more alarming, so if any of them raises an alarm, the last one does.
@@ -71,7 +71,7 @@ class Silence:
     @property
     def share(self) -> float:
         """Recent share of unanswered lists, over about 100 answers; 0 if no list has expired."""
-        unanswered, answers = self._lately()
+        unanswered, answers = self._recent_counts()
         return unanswered / max(unanswered + answers, 1)
 
     @property
@@ -81,19 +81,19 @@ class Silence:
         A median of small counts hides part of them: if one in 30 lists is unanswered, most blocks have none.
         """
         most = self.usual + _HIDDEN / BLOCK
-        return most / (1.0 + most) if len(self.blocks) >= _LATELY else None
+        return most / (1.0 + most) if len(self.blocks) >= _RECENT else None
 
     @property
     def alarming(self) -> bool:
         """Whether more lists than usual are unanswered: by 5 percentage points, and by 5 standard deviations."""
-        usual, lists = self.usual_share, sum(self._lately())
+        usual, lists = self.usual_share, sum(self._recent_counts())
         if usual is None:
             return False
         spread = math.sqrt(usual * (1.0 - usual) / max(lists, 1))
         return self.share > usual + max(_MARGIN, _SIGMAS * spread)
 
-    def _lately(self) -> tuple[int, int]:
-        latest = self.blocks[-_LATELY:]
+    def _recent_counts(self) -> tuple[int, int]:
+        latest = self.blocks[-_RECENT:]
         return self.unanswered + sum(latest), self.answers + BLOCK * len(latest)
 
     def summary(self) -> dict[str, Any]:

@@ -18,10 +18,10 @@ from ..live.rules import Rules
 from ..users.buyers import improve
 from .loop import answer, count_lies
 
-_EACH = 2  # candidates of one kind in the search for the best list, per place
-_TRIED = 40  # items among which pairs are tried
+_CANDIDATES = 2  # candidates of one kind in the search for the best list, per place
+_PAIR_CANDIDATES = 40  # items among which pairs are tried
 _SPARE = 2  # spare items of one kind
-_ANY = Visit(1)
+_ANY_VISIT = Visit(1)
 
 
 class Items(LearnerState):
@@ -34,7 +34,7 @@ class Items(LearnerState):
     def _check_suited(self) -> None:
         """No check: items do not change."""
 
-    def _make(self, n_items: int) -> Any:
+    def _make_learner(self, n_items: int) -> Any:
         return self._given
 
     def _with_features(self, visit: Visit) -> Visit:
@@ -76,7 +76,7 @@ class RuledWorld:
                 users = make(users_class, np.minimum(attraction * factors, 1.0), length, settings=settings)
             state = _in_order(users.average * of_click, length)
         self._judges = users
-        self._call_value: Callable[..., float] = call_value.bind(users, _ANY, np.zeros(length, np.int64))
+        self._call_value: Callable[..., float] = call_value.bind(users, _ANY_VISIT, np.zeros(length, np.int64))
         self.best = self._find_best(state, [users.average * of_click, of_click])
         self.worth = self.value(self.best)
         self.beyond = 0.0  # largest excess of a shown list's value over the best list's
@@ -87,7 +87,7 @@ class RuledWorld:
 
     def value(self, ranking: Ints) -> float:
         """Value of a list, with boosted items multiplied by their boosts."""
-        return float(self._call_value(self._judges, _ANY, ranking))
+        return float(self._call_value(self._judges, _ANY_VISIT, ranking))
 
     def lists_by(
         self, learner: Any, settings: dict[str, Any], n_items: int
@@ -106,9 +106,9 @@ class RuledWorld:
         """
         plain = Rules.of({**self.rules.plain(), "boosts": {}}) or Rules()
         rules = SlotRules(plain, state, {})
-        first = rank_by_rules(state, rules, _ANY, None, self._length, np.random.default_rng(0))
+        first = rank_by_rules(state, rules, _ANY_VISIT, None, self._length, np.random.default_rng(0))
         keeps = _keeper(rules, state, first)
-        few, many = (_of_each_kind(rules, orders, n) for n in (_SPARE + self._length, _EACH * self._length))
+        few, many = (_of_each_kind(rules, orders, n) for n in (_SPARE + self._length, _CANDIDATES * self._length))
 
         def worth(ranking: Ints) -> float:
             return self.value(ranking) if keeps(ranking.tolist()) else -1.0
@@ -116,7 +116,7 @@ class RuledWorld:
         best = first.ranking.copy()
         while True:
             improve(best, many, worth)
-            better = _exchange_two(best, few[:_TRIED], worth) if rules.caps or rules.needs else None
+            better = _exchange_two(best, few[:_PAIR_CANDIDATES], worth) if rules.caps or rules.needs else None
             if better is None:
                 return best
             best = better

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from .jit import cache_root, told_of_compiling
 
-_SILENT = 1.0  # seconds of compiling before the message
+_DELAY = 1.0  # seconds of compiling before the message
 _unannounced: list[None] = []  # one entry per open `unannounced`
 
 
@@ -32,17 +32,17 @@ def announcing(what: str, clock: Callable[[], float] = time.monotonic) -> Iterat
         yield
         return
     began: list[float] = []
-    said: list[float] = []  # time of the message
+    printed: list[float] = []  # times of messages
     shown = sys.stderr.isatty()
 
     def tell(begins: bool) -> None:
         now = clock()
         if not began:
             began.append(now)
-        if now - (said[-1] if said else began[0]) <= _SILENT or (said and not shown):
+        if now - (printed[-1] if printed else began[0]) <= _DELAY or (printed and not shown):
             return
-        said.append(now)
-        words = f"steadyrank: compiling {what}, once on this machine: up to a minute, longer where others work"
+        printed.append(now)
+        words = f"steadyrank: compiling {what}, once on this machine: up to a minute, longer on a busy machine"
         # a line with a running time, in place of a progress bar
         sys.stderr.write(f"\r\x1b[K{words} ({now - began[0]:.0f} s) ..." if shown else f"{words} ...\n")
         sys.stderr.flush()
@@ -51,6 +51,6 @@ def announcing(what: str, clock: Callable[[], float] = time.monotonic) -> Iterat
         with told_of_compiling(tell):
             yield
     finally:
-        if said:
+        if printed:
             clear = "\r\x1b[K" if shown else ""
             sys.stderr.write(f"{clear}steadyrank: compiled in {clock() - began[0]:.0f} s, kept in {cache_root()}\n")

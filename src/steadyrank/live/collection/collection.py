@@ -18,9 +18,9 @@ from ...core.settings import flag, whole
 from ...core.views import GuardView
 from .. import answers, snapshot
 from ..delays import Delays
-from ..gate import OneGuard, guarding
+from ..gate import GuardChoice, chosen_guards
 from ..impression_buffer import NO_OUTCOMES, ImpressionBuffer, Outcome
-from ..outcomes import WITH_ANSWER, Told, amount_of, number_of
+from ..outcomes import WITH_ANSWER, OutcomeStatus, amount_of, number_of
 from ..ranker import Observed, Shown
 from ..rules import Rules
 from .alarms import Alarm, alarms_of
@@ -60,7 +60,7 @@ class Collection:
         secret: bytes | None = None,
         most_pairs: int = 4_000_000,
         outcomes: bool = False,
-        guard: str | type | Sequence[OneGuard] = "ClientTrust",
+        guard: str | type | Sequence[GuardChoice] = "ClientTrust",
         guard_settings: Mapping[str, Any] | None = None,
         lifetime: float | None = None,
         settle: float | None = None,
@@ -73,7 +73,7 @@ class Collection:
         own |= {} if attention is None else {"attention": [float(chance) for chance in attention]}
         self._keys, self._keep = QueryKeys(fold, secret), flag("keep_queries", keep_queries)
         with announcing("the collection"):
-            guards, reported = guarding(guard, guard_settings), flag("outcomes", outcomes)
+            guards, reported = chosen_guards(guard, guard_settings), flag("outcomes", outcomes)
             self._state = CollectionState(length, own, seed, most_pairs, guards, outcomes=reported)
         self._impressions = ImpressionBuffer(self._state, self._delays.in_order, count_unanswered, most_open)
         self._lock = threading.RLock()
@@ -196,7 +196,9 @@ class Collection:
             self._impressions.outcome(shown, engine_place, number, amount)
             return outcome
 
-    def outcome(self, shown: int, item: str, value: float, *, kind: str = "purchase", id: str | None = None) -> Told:
+    def outcome(
+        self, shown: int, item: str, value: float, *, kind: str = "purchase", id: str | None = None
+    ) -> OutcomeStatus:
         """Report an outcome of a click: as `Ranker.outcome`, with the same errors; needs `outcomes=True`."""
         with self._lock:
             self._delays.pass_time(self._impressions)

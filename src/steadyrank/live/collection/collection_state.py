@@ -12,7 +12,7 @@ from ...core.contract import NOTE_EXTRA, Visit, memory
 from ...core.refusals import Refused
 from ...core.settings import whole
 from ..answers import LONGEST_ITEM, check_item
-from ..gate import NO_GUARD, Guarding
+from ..gate import NO_GUARD, ChosenGuards
 from ..learner_state import LearnerState
 from ..outcomes import Outcomes
 from ..widening import restored
@@ -41,14 +41,14 @@ class ShownItems(NamedTuple):
     text: str = ""  # of the query, if texts are kept
 
 
-class Brought(NamedTuple):
+class PairOutcomes(NamedTuple):
     """Outcomes of an item of a query: the number of clicks that had some, and their total value."""
 
     clicks: int
     value: float
 
 
-NOTHING_CAME = Brought(0, 0.0)
+NO_PAIR_OUTCOMES = PairOutcomes(0, 0.0)
 
 
 class Tables(NamedTuple):
@@ -58,7 +58,7 @@ class Tables(NamedTuple):
     pairs: PairTable
     item_names: Texts
     query_texts: Texts
-    brought: dict[tuple[int, int], Brought]
+    brought: dict[tuple[int, int], PairOutcomes]
 
     def with_room(self, pairs: int, queries: int, names: int) -> "Tables":
         """These tables with room for so many more entries."""
@@ -87,7 +87,7 @@ class CollectionState(LearnerState):
         settings: dict[str, Any],
         seed: int,
         most_pairs: int,
-        guards: Guarding = NO_GUARD,
+        guards: ChosenGuards = NO_GUARD,
         shadow: bool = False,
         outcomes: bool = False,
     ) -> None:
@@ -96,22 +96,22 @@ class CollectionState(LearnerState):
         self.item_names, self.query_texts = Texts(), Texts()
         whole("length", length, 1, 1_000)
         places = [str(place + 1) for place in range(PLACES)]
-        self.brought: dict[tuple[int, int], Brought] = {}  # by ids of query and item
+        self.brought: dict[tuple[int, int], PairOutcomes] = {}  # by ids of query and item
         self._clicked: dict[tuple[int, int], tuple[int, int]] = {}  # latest, by round and place: query and item
         self._reported = outcomes
         super().__init__(places, length, ReRanker, settings, seed, 0.0, guards, shadow)
 
     def _make_outcomes(self) -> Outcomes | None:
-        return Outcomes(self._tell) if self._reported else None
+        return Outcomes(self._report_outcome) if self._reported else None
 
-    def _tell(self, slot: int, shown: int, now: int, before: float, after: float) -> None:
+    def _report_outcome(self, slot: int, shown: int, now: int, before: float, after: float) -> None:
         """Update the outcomes of a click's pair; lists do not depend on them."""
         pair = self._clicked.get((shown, slot))
         if pair is None or find_row(self.learner.queries.ids, pair[0]) == NOT_THERE:
             return  # its query was removed
-        clicks, value = self.brought.get(pair, NOTHING_CAME)
+        clicks, value = self.brought.get(pair, NO_PAIR_OUTCOMES)
         clicks += (after > 0.0) - (before > 0.0)
-        self.brought[pair] = Brought(clicks, value + after - before)
+        self.brought[pair] = PairOutcomes(clicks, value + after - before)
         if not clicks:
             del self.brought[pair]
 
@@ -232,9 +232,9 @@ class CollectionState(LearnerState):
     def _make_room(self, pairs: int = 0, queries: int = 0, names: int = 0) -> None:
         """Make room for so many more entries."""
         if self.lacks_room(pairs, queries, names):
-            self.take_tables(self.roomier(pairs, queries, names))
+            self.use_tables(self.with_more_room(pairs, queries, names))
 
-    def roomier(self, pairs: int = 0, queries: int = 0, names: int = 0) -> Tables:
+    def with_more_room(self, pairs: int = 0, queries: int = 0, names: int = 0) -> Tables:
         """Tables with room for so many more entries; beyond the limit, without the least visited queries.
 
         Changes nothing, so that lists can be made meanwhile. O(all pairs).
@@ -268,7 +268,7 @@ class CollectionState(LearnerState):
         kept[self.item_names.rows(pairs.item)] = True  # NOT_THERE indexes the last one
         return self.item_names.keeping(kept[:-1])
 
-    def take_tables(self, tables: Tables) -> None:
+    def use_tables(self, tables: Tables) -> None:
         """Replace the tables by these, which were made from the current ones; nothing may have been learnt since."""
         self.learner = self.learner._replace(queries=tables.queries, pairs=tables.pairs)
         self.item_names, self.query_texts, self.brought = tables.item_names, tables.query_texts, tables.brought
@@ -285,15 +285,15 @@ class CollectionState(LearnerState):
             del self._clicked[at]
         was_known = self.knows_query(query)
         if was_known:
-            self.take_tables(self.tables_without(query) if tables is None else tables)
+            self.use_tables(self.tables_without(query) if tables is None else tables)
         return was_known
 
     def rename_query(self, query: int, now: int, notes: Floats) -> bool:
         """Give a query another id and drop its text; returns whether anything referred to it. O(queries)."""
         had_id = self._rename_in_notes(query, now, notes)
         self.learner.surges.rename(query, now)
-        self.brought = {_other(pair, query, now): came for pair, came in self.brought.items()}
-        self._clicked = {at: _other(pair, query, now) for at, pair in self._clicked.items()}
+        self.brought = {_renamed_pair(pair, query, now): came for pair, came in self.brought.items()}
+        self._clicked = {at: _renamed_pair(pair, query, now) for at, pair in self._clicked.items()}
         queries: QueryTable = self.learner.queries
         row = int(find_row(queries.ids, query))
         if row != NOT_THERE:
@@ -317,7 +317,7 @@ class CollectionState(LearnerState):
         """A copy of the tables for a reader while learning continues. O(memory)."""
         queries = self.learner.queries
         queries = QueryTable(queries.ids.copied(), *(column.copy() for column in queries[1:]))
-        return self._knowing(
+        return self._copy_with(
             queries, self.learner.pairs.copied(), self.item_names.copied(), self.query_texts.copied()
         )
 
@@ -336,9 +336,9 @@ class CollectionState(LearnerState):
         own = queries.keeping(rows, slots_for(rows.size, FEWEST_SLOTS))
         table = PairTable.of(columns, slots_for(columns["item"].size, FEWEST_SLOTS))
         names = self.item_names.of(columns["item"].tolist() if named else ())
-        return self._knowing(own, table, names, self.query_texts.of(own.ids.ids.tolist()))
+        return self._copy_with(own, table, names, self.query_texts.of(own.ids.ids.tolist()))
 
-    def _knowing(self, queries: QueryTable, pairs: PairTable, names: Texts, texts: Texts) -> "CollectionState":
+    def _copy_with(self, queries: QueryTable, pairs: PairTable, names: Texts, texts: Texts) -> "CollectionState":
         other = copy.copy(self)
         learner = self.learner
         own = {"prior": learner.prior.copied(), "attention": learner.attention.copy()}
@@ -393,7 +393,9 @@ class CollectionState(LearnerState):
             self.outcomes.restore(arrays)
             self._clicked = {(t, place): (query, item) for t, place, query, item in arrays["clicked"].tolist()}
             rows = zip(arrays["brought.pair"].tolist(), arrays["brought.sum"].tolist(), strict=True)
-            self.brought = {(query, item): Brought(int(clicks), value) for (query, item), (clicks, value) in rows}
+            self.brought = {
+                (query, item): PairOutcomes(int(clicks), value) for (query, item), (clicks, value) in rows
+            }
 
 
 def places_known(ranking: Ints) -> Ints:
@@ -402,7 +404,7 @@ def places_known(ranking: Ints) -> Ints:
     return places
 
 
-def _other(pair: tuple[int, int], query: int, now: int) -> tuple[int, int]:
+def _renamed_pair(pair: tuple[int, int], query: int, now: int) -> tuple[int, int]:
     """The pair with `now` in place of the id `query`."""
     return (now if pair[0] == query else pair[0]), pair[1]
 

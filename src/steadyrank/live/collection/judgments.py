@@ -7,7 +7,7 @@ from typing import NamedTuple, TextIO
 
 import numpy as np
 
-from .collection_state import NOTHING_CAME, CollectionState
+from .collection_state import NO_PAIR_OUTCOMES, CollectionState
 from .engine_prior import means_of
 
 _SURE = 1.96  # standard deviations on either side of an estimate: 95 %
@@ -52,7 +52,7 @@ def judged(state: CollectionState) -> Iterator[Judgment]:
             if own != row:
                 row, query = own, state.text_of(int(ids[own]))
             wide = _SURE * math.sqrt(mean * (1.0 - mean) / (weight + 1.0))
-            came = state.brought.get((int(ids[own]), item), NOTHING_CAME)
+            came = state.brought.get((int(ids[own]), item), NO_PAIR_OUTCOMES)
             bounds = max(mean - wide, 0.0), min(mean + wide, 1.0)
             yield Judgment(query, state.name_of(item), n, w, mean, *bounds, *came)
 

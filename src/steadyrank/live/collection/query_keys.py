@@ -39,7 +39,7 @@ class QueryKeys:
     def __init__(self, fold: bool, secret: bytes | None) -> None:
         self.fold = flag("fold", fold)
         if secret is not None and (not isinstance(secret, bytes) or not _FEWEST_BYTES <= len(secret) <= 64):
-            raise ValueError(f"secret must be {_FEWEST_BYTES} to 64 bytes, not {_said(secret)}")
+            raise ValueError(f"secret must be {_FEWEST_BYTES} to 64 bytes, not {_description(secret)}")
         self.given = secret is not None
         self.secret = secrets.token_bytes(32) if secret is None else secret
         self._known: dict[str, int] = {}
@@ -79,6 +79,6 @@ class QueryKeys:
         return int.from_bytes(digest) >> (64 - bits) or 1
 
 
-def _said(secret: Any) -> str:
+def _description(secret: Any) -> str:
     """Describe an invalid secret without revealing it."""
     return f"{len(secret)} bytes" if isinstance(secret, bytes) else type(secret).__name__

@@ -224,8 +224,8 @@ class Board:
         if isinstance(state, CollectionState) and state.is_large:
             items = min((_AT_ONCE + 1) * self.length, state.most_pairs // 8)
             if state.lacks_room(items, _AT_ONCE, items):
-                yield (work := Work(functools.partial(state.roomier, items, _AT_ONCE, items)))
-                state.take_tables(work.result())
+                yield (work := Work(functools.partial(state.with_more_room, items, _AT_ONCE, items)))
+                state.use_tables(work.result())
 
     def _apply(self, event: AnyEvent) -> Steps:
         match event:

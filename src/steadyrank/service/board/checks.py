@@ -11,7 +11,7 @@ from ...learners import ALL as LEARNERS
 from ...live.board_memory import SMALL, BoardMemory, memory_of, room_for
 from ...live.collection.collection_state import MOST_PAIR_BYTES, CollectionState
 from ...live.features import Values
-from ...live.gate import Guarding
+from ...live.gate import ChosenGuards
 from ...live.impression_buffer import MOST_KINDS
 from ...live.learner_state import LearnerState
 from ...live.outcomes import CLICK_BYTES, with_goal
@@ -184,7 +184,7 @@ def _split_guard(config: Config) -> tuple[dict[str, Any], bool]:
     return settings, flag("reject_impossible", settings.pop("reject_impossible"))
 
 
-def guards_of(config: Config) -> Guarding:
+def guards_of(config: Config) -> ChosenGuards:
     """All guards of a board: the limit on clicks, and those that its settings name."""
     chosen = chosen_guards(config)
     if config.most_clicks is None:

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from ...core.arrays import Floats, Ints
 from ...core.refusals import Refused
 from ...live.collection.alarms import Alarm, alarms_of
-from ...live.collection.collection_state import NOTHING_CAME, CollectionState
+from ...live.collection.collection_state import NO_PAIR_OUTCOMES, CollectionState
 from ...live.collection.engine_prior import means_of
 from ...live.collection.engine_scores import NO_SCORE
 from ...live.collection.id_table import NOT_THERE, find_row
@@ -175,7 +175,7 @@ def query_page(state: CollectionState) -> QueryPage:
 
 def outcomes_of(state: CollectionState, query: int, item: int) -> dict[str, Any]:
     """The outcomes of clicks on an item of a query; empty where outcomes are not reported."""
-    came = state.brought.get((query, item), NOTHING_CAME)
+    came = state.brought.get((query, item), NO_PAIR_OUTCOMES)
     return {} if state.outcomes is None else {"outcomes": came.clicks, "value": came.value}
 
 

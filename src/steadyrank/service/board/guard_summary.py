@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ...core.views import Band, bands
-from ...live.gate import CLIENT, Judged
+from ...live.gate import CLIENT, GuardReport
 from .board import Board
 from .checks import chosen_guards
 from .labels import FRAUD, Spans
@@ -104,7 +104,7 @@ def count_by_guard(board: Board) -> tuple[int, list[GuardCountsOut]]:
     return len(_by_guard(board, judged)), _counts(board, judged)
 
 
-def _counts(board: Board, judged: list[Judged]) -> list[GuardCountsOut]:
+def _counts(board: Board, judged: list[GuardReport]) -> list[GuardCountsOut]:
     def summed(guard: str) -> GuardCountsOut:
         views = [one.view for one in judged if one.guard == guard]
         return GuardCountsOut(
@@ -119,7 +119,7 @@ def _counts(board: Board, judged: list[Judged]) -> list[GuardCountsOut]:
     return [] if gate.open else [summed(post.name) for post in gate.posts]
 
 
-def _by_guard(board: Board, judged: list[Judged]) -> list[SilencedOut]:
+def _by_guard(board: Board, judged: list[GuardReport]) -> list[SilencedOut]:
     words, time_of = board.feedback.words, board.feedback.timeline.time_of
     return [
         SilencedOut(

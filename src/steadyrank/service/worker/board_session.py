@@ -306,7 +306,7 @@ class DueClock:
 def _note(queue: DelayQueue, now: float, last: int) -> None:
     """Record that impressions up to `last` exist by now."""
     if not queue.moments or queue.moments[-1][1] < last:
-        queue.note(now, last)
+        queue.record(now, last)
 
 
 class Lateness:

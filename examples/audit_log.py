@@ -1,4 +1,4 @@
-"""Audit a click log: python examples/audit_log.py [LOG]. Without one, a log with a planted attack is made.
+"""Audit a click log: python examples/audit_log.py [LOG]. Without LOG, it makes one with a planted attack.
 
 Needs: pip install 'steadyrank[report]'
 """

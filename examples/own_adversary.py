@@ -13,9 +13,9 @@ from steadyrank.testing import check_adversary
 
 
 class Lurker(NamedTuple):
-    """Fake visitors who click a target only where it stands low in the list, as a rare find would be clicked.
+    """Fake visitors who click a target only if it stands low in the list, as a rare find would be clicked.
 
-    They hope that a click far down looks more sincere than one at the top. `depth` is the first position they click.
+    They bet that a click far down looks more sincere than one at the top. `depth` is the first position they click.
     """
 
     budget: Budget
@@ -34,7 +34,7 @@ class Lurker(NamedTuple):
         return cls(Budget.create(problem, budget, schedule, n_bursts), users, chosen, int(depth))
 
     def corrupt(self, visit, ranking, clicks, examined, rng):
-        """Rewrite the visit, if a target stands low enough."""
+        """Rewrite the visit if a target stands low enough."""
         if can_spend(self.budget, visit.t):
             for p in range(self.depth - 1, ranking.size):
                 if self.target[ranking[p]]:
@@ -48,7 +48,7 @@ class Lurker(NamedTuple):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--horizon", type=int, default=10_000, help="rounds")
-    parser.add_argument("--learners", nargs="+", default=["SteadyRank", "CascadeTS"], help="who meets it")
+    parser.add_argument("--learners", nargs="+", default=["SteadyRank", "CascadeTS"], help="learners to attack")
     options = parser.parse_args()
     horizon = options.horizon
     check_adversary(Lurker)

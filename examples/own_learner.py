@@ -14,7 +14,7 @@ from steadyrank.testing import check_learner
 
 
 class Forgetful(NamedTuple):
-    """Thompson sampling that halves what it knows of an item after every `memory` looks at it.
+    """Thompson sampling that halves its counts of an item after every `memory` looks at it.
 
     So no attack is remembered for long, and nothing else is either.
     """
@@ -27,7 +27,7 @@ class Forgetful(NamedTuple):
 
     @classmethod
     def create(cls, problem, *, memory=200.0):
-        """`memory`: looks at an item that are kept at most."""
+        """`memory`: most looks at an item that are kept."""
         if not memory >= 1:
             raise ValueError(f"memory must be at least 1 look, not {memory!r}")
         zeros = np.zeros(problem.n_items, np.int64)

@@ -1,7 +1,7 @@
 """A ranker inside a web application, without a framework: python examples/web_app.py, then open the address.
 
-`make_shop` gives a WSGI application: any WSGI server can run it. `--visits 200` lets simulated visitors come
-instead, and ends. For several processes or durable answers use the service, `steadyrank serve`.
+`make_shop` returns a WSGI application that any WSGI server can run. With `--visits 200` simulated visitors come
+instead, and the program ends. For several processes or durable answers use the service, `steadyrank serve`.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def make_shop(ranker: sr.Ranker):
             return [page(ranker.rank()).encode()]
         try:
             ranker.feedback(int(asked["shown"][0]), clicked=asked["item"][0])
-        except sr.Refused as refused:  # too late, twice, or an item that was not shown: the visitor need not know
+        except sr.Refused as refused:  # late, repeated or not shown: no concern of the visitor
             print("refused:", refused)
         except (KeyError, ValueError):
             start_response("400 Bad Request", [("content-type", "text/plain")])
@@ -44,17 +44,17 @@ def make_shop(ranker: sr.Ranker):
 
 
 def page(shown) -> str:
-    """The list as links that say which list they belong to."""
+    """The list as links that identify the list they belong to."""
     links = {item: f"/go?{urlencode({'shown': shown.id, 'item': item})}" for item in shown.items}
     rows = (f'<li><a href="{html.escape(link)}">{html.escape(item)}</a></li>' for item, link in links.items())
     return f"<!doctype html><title>Offers</title><ol>{''.join(rows)}</ol>"
 
 
 class Quiet(WSGIRequestHandler):
-    """Says nothing of single requests."""
+    """A request handler without a log."""
 
     def log_message(self, format, *arguments):
-        """Nothing."""
+        """Log nothing."""
 
 
 def visit(address: str, chance: random.Random) -> None:
@@ -69,15 +69,15 @@ def visit(address: str, chance: random.Random) -> None:
 
 
 def main() -> None:
-    """Serve, or let simulated visitors come."""
+    """Serve, or run simulated visitors."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--visits", type=int, default=0, help="simulated visitors; 0: serve until Ctrl-C")
     parser.add_argument("--save", type=pathlib.Path, help="keep the ranker in this file")
     options = parser.parse_args()
-    seconds = itertools.count(0, 5)  # simulated visitors come every few seconds, and nobody waits for them
+    seconds = itertools.count(0, 5)  # a simulated clock: visitors come every few seconds, without waiting
     clock = seconds.__next__ if options.visits else time.monotonic
-    # Non-clicks are not reported: a list that nobody answers within a minute counts as looked at without a click.
+    # Non-clicks are not reported: a list without an answer within a minute counts as not clicked.
     ranker = sr.Ranker(OFFERS, length=4, lifetime=60.0, clock=clock)
     port = 0 if options.visits else options.port
     with make_server("127.0.0.1", port, make_shop(ranker), handler_class=Quiet) as server:

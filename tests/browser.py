@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright
 
-# a browser with windows takes five times as long for a page; only it brings pages back as they were left
+# a full browser takes five times as long for a page; only it restores pages on going back
 _WHOLE = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 PROGRAM = shutil.which("chromium-headless-shell") or _WHOLE
 needed = pytest.mark.skipif(
@@ -24,7 +24,7 @@ expect.set_options(timeout=90_000)  # what a page shows is tested, not how fast 
 
 
 class _Running:
-    """Browsers of this process, each started once: it takes four times as long as a window of its own."""
+    """Browsers of this process, each started once: starting one takes four times as long as opening a window."""
 
     play: Playwright | None = None
     found: ClassVar[dict[bool, Browser]] = {}
@@ -56,7 +56,7 @@ def _browser(returning: bool) -> Browser:
 
 
 def close() -> None:
-    """End the browsers of this process."""
+    """Close the browsers of this process."""
     if _Running.play is not None:
         with _in_its_loop():
             for browser in _Running.found.values():
@@ -68,15 +68,15 @@ def close() -> None:
 def opened(
     address: str, width: int, *, dark: bool = False, offline: bool = True, returning: bool = False
 ) -> Iterator[tuple[Page, list[str]]]:
-    """The page in a window of that width, and the errors that its console saw. It shares nothing with other pages.
+    """The page in a window of that width, and the errors on its console. It shares nothing with other pages.
 
-    `returning`: pages that were left come back as they were, as they do for users.
+    `returning`: restore pages on going back, as users' browsers do.
     """
     with _in_its_loop():
         context = _browser(returning).new_context(
             viewport={"width": width, "height": 900},
             color_scheme="dark" if dark else "light",
-            reduced_motion="reduce",  # what moves is drawn anew all the time
+            reduced_motion="reduce",  # animations are redrawn all the time
             offline=offline,
         )
         try:

@@ -1,4 +1,4 @@
-"""Hypothesis draws the same examples on every machine; nothing here depends on the clock."""
+"""Shared fixtures and hooks. Hypothesis draws the same examples on every machine; nothing depends on the clock."""
 
 import asyncio
 import collections
@@ -15,8 +15,8 @@ from hypothesis import settings
 
 import processor_time
 
-# Most of a run with nothing compiled yet is compiling, in which numba makes thousands of objects, and of errors that
-# nobody reads. Errors are left plain, and garbage is looked for less often, never among what was there before.
+# With an empty cache most of a run is compiling, in which numba creates thousands of objects, and error messages that
+# nobody reads. So errors stay plain, and garbage collection runs less often, never over what existed before.
 os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
 gc.set_threshold(20_000, 20, 20)
 
@@ -25,15 +25,15 @@ settings.load_profile("steady")
 
 
 ACCOUNT, SECONDS = processor_time.Account(), collections.Counter()
-RECORD = pytest.StashKey()  # where it is kept that a test passed, if it need not run again
+RECORD = pytest.StashKey()  # the file that records that a test passed, if it need not run again
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session):
-    """Processes of one run collect in turn: what one of them has made into bytecode, the next one loads."""
+    """Let the processes of a run collect in turn: the first one writes bytecode, the others load it."""
     with open(__file__) as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
-        if not session.config.pluginmanager.hasplugin("dsession"):  # that hands tests out, and compiles nothing
+        if not session.config.pluginmanager.hasplugin("dsession"):  # which only distributes tests
             import quick_compiling
 
             quick_compiling.compile_quickly()
@@ -49,8 +49,8 @@ def pytest_runtest_protocol(item):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    """A test that depends on sources alone is left out where it passed with the same."""
-    import remembered  # not in the process that hands tests out: it needs nothing of ours
+    """Skip a test that depends only on sources if it passed with the same sources."""
+    import remembered  # not in the process that distributes tests, which needs no code of ours
 
     record = remembered.record_of(item)
     if record is not None and record.exists():
@@ -98,14 +98,14 @@ def database():
 
 @pytest.fixture(autouse=True)
 def no_server_is_left():
-    """A test that fails leaves no process behind."""
+    """Kill server processes left by a failing test."""
     yield
     if "service_tools" in sys.modules:
         sys.modules["service_tools"].Server.kill_all()
 
 
 def pytest_sessionfinish(session):
-    """What the tests of this process shared ends with them; who sums up is told what they took."""
+    """End what the tests of this process shared, and report their processor time."""
     if "browser" in sys.modules:
         sys.modules["browser"].close()
     if "interpreted" in sys.modules:
@@ -115,7 +115,7 @@ def pytest_sessionfinish(session):
     if hasattr(session.config, "workerinput"):
         session.config.workeroutput["seconds"] = ACCOUNT.close()
     elif session.config.pluginmanager.hasplugin("dsession"):
-        SECONDS[""] += sum(os.times()[:2])  # others ran the tests
+        SECONDS[""] += sum(os.times()[:2])  # other processes ran the tests
     else:
         SECONDS.update(ACCOUNT.close())
 

@@ -27,7 +27,7 @@ def duel(name, slow, rounds=T, **settings):
     if hasattr(slow, "meet"):
         slow.meet(learner)
     mind, mirror, world = (np.random.default_rng(s) for s in (1, 1, 2))
-    rank = update = None  # machine code, looked up once
+    rank = update = None  # compiled functions, looked up once
     for t in range(1, rounds + 1):
         allowed = np.ones(K, np.bool_) if t % 10 else world.random(K) < 0.7
         allowed[:D] = True
@@ -44,7 +44,7 @@ def duel(name, slow, rounds=T, **settings):
 
 
 def mean_value(name, attraction, length, rounds, seed):
-    """The chance of a click, on average, with the lists that a learner shows to cascade users."""
+    """Mean chance of a click on the lists that a learner shows to cascade users."""
     features = np.column_stack([attraction, 1.0 - attraction])
     problem = Problem(attraction.size, length, rounds, seed=seed, features=features)
     learner = make(sr.learners()[name], problem, settings={})

@@ -27,7 +27,7 @@ from steadyrank.testing.samples import D, K, sample_problem
 
 ROUNDS = 120  # half of those of the public checks
 SOAK = "STEADYRANK_KILLS" in os.environ  # in `make soak` everything is compiled
-# what `make test` compiles: learners, users and adversaries; it checks the others without compiling them
+# learners, users and adversaries that `make test` compiles; it checks the others interpreted
 COMPILED = {
     *("SteadyRank", "SteadyRankLinear", "SteadyRankSegments", "M2UCBV", "CascadeTS", "CascadeUCBV", "Random"),
     *("Cascade", "PositionBased"),
@@ -36,7 +36,7 @@ COMPILED = {
 
 
 class Interpreter:
-    """The process; started when it is first asked."""
+    """The interpreting process, started at the first request."""
 
     process = None
 
@@ -70,21 +70,21 @@ def mostly(names):
 
 
 def check(name, cls, **settings):
-    """A public check of a class, interpreted; fails as the check does. Returns what a learner did, round by round."""
+    """Run a public check of a class, interpreted; fails as the check does. Returns the learner's actions by round."""
     given = {key: {"class": _address(value)} if isinstance(value, type) else value for key, value in settings.items()}
     return Interpreter.ask([name, _address(cls), given])
 
 
 def run_test(module, name, arguments):
-    """Call a test function there; one that fails says in its AssertionError where and why."""
+    """Call a test function in the process; its AssertionError says where and why it failed."""
     packed = base64.b64encode(pickle.dumps(arguments)).decode()
     Interpreter.ask(["a test", [module, name], packed])
 
 
 def check_learner_both_ways(cls, **settings):
-    """All rules interpreted; compiled, the same lists, and notes and memory that differ by no more than rounding.
+    """All rules interpreted; compiled, the same lists, and notes and memory equal up to rounding.
 
-    Learners that `make test` does not compile are compared in `make soak`. Compiled logarithms may round otherwise.
+    Learners that `make test` does not compile are compared in `make soak`. Compiled logarithms may round differently.
     Methods beside compiled functions are compared bit by bit in full checks.
     """
     lists, notes, kept = check("check_learner", cls, **settings)
@@ -103,7 +103,7 @@ def check_learner_both_ways(cls, **settings):
 
 
 def check_users_both_ways(cls, **settings):
-    """All rules interpreted; compiled, the same arrivals and clicks. What lists are worth is left to full checks.
+    """All rules interpreted; compiled, the same arrivals and clicks. Values of lists are left to full checks.
 
     Users that `make test` does not compile are compared in `make soak`.
     """
@@ -131,7 +131,7 @@ def check_adversary_either_way(cls, **settings):
 
 
 def _trace(learner, log):
-    """Lists and notes in the order of the answers, and all memory after them."""
+    """Lists and notes in the order of the answers, and the final memory."""
     lists, notes = [event.ranking.tolist() for event in log], [event.note.copy() for event in log]
     return lists, notes, [array.copy() for _, array in memory(learner)]
 
@@ -148,7 +148,7 @@ def _main():
     traces, first, live = [], [], of_learners._live_through
 
     def traced(learner, rank, update):
-        if rank is call_rank.plain:  # as it was done before, since nothing is compiled
+        if rank is call_rank.plain:  # the interpreted run of the check
             for (_, array), (_, other) in zip(memory(learner), memory(first[0]), strict=True):
                 array[:] = other
             return first[1]
@@ -166,9 +166,9 @@ def _main():
             return {"kind": type(error).__name__, "error": str(error)}
         return {"trace": base64.b64encode(pickle.dumps(traces[0] if traces else None)).decode()}
 
-    importlib.import_module("conftest")  # examples are drawn as everywhere
+    importlib.import_module("conftest")  # for the settings of Hypothesis
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a test prints is no answer
+    os.dup2(2, 1)  # output of tests must not mix with answers
     of_learners._live_through, of_learners.T = traced, ROUNDS
     for line in sys.stdin:
         name, address, given = json.loads(line)

@@ -1,8 +1,8 @@
-"""Memories that are told apart."""
+"""Compare learner states by digest."""
 
 from steadyrank.live import snapshot
 
 
 def digest_of(state):
-    """Sixteen digits that differ where items or anything learnt differ."""
+    """Sixteen digits that differ if items or learnt memory differ."""
     return snapshot.digest({"items": state.names}, state.arrays())

@@ -1,10 +1,10 @@
-"""Processes of the command line for a fraction of what starting one takes: forked from one that imported everything.
+"""Processes of the command line, started in a fraction of the usual time by forking one that imported everything.
 
-Started as a script, it imports the service, loads the default learner, and then forks a process for each line of
-standard input: arguments, environment and log file as JSON. It answers with the number of the process, and writes
-each end of one, all on standard output. The processes are real: they have their own memory, and can be killed.
+Run as a script, it imports the service, loads the default learner, and then forks a process for each line of
+standard input: arguments, environment and log file as JSON. It answers with the process id, and reports
+each exit, all on standard output. The processes are real: they have their own memory, and can be killed.
 
-With the argument `scripts` it imports numba alone, nothing of ours, and what it forks runs a script of Python.
+With the argument `scripts` it imports only numba, nothing of ours, and forked processes run a Python script.
 """
 
 import json
@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 
-_DECIDES = ("NUMBA", "PYTHON", "STEADYRANK_CACHE", "STEADYRANK_PLAIN")  # variables that are read while importing
+_DECIDES = ("NUMBA", "PYTHON", "STEADYRANK_CACHE", "STEADYRANK_PLAIN")  # prefixes of variables read at import
 
 
 def _deciding(environment):
@@ -22,7 +22,7 @@ def _deciding(environment):
 
 
 class Forked:
-    """A process that was forked: what `subprocess.Popen` has and tests use."""
+    """A forked process: the part of `subprocess.Popen` that tests use."""
 
     def __init__(self, nursery, pid):
         self._nursery, self.pid, self.returncode = nursery, pid, None
@@ -46,7 +46,7 @@ class Forked:
 
 
 class Nursery:
-    """Where processes are forked; it ends, with all of them, when its standard input is closed."""
+    """The forking process; it ends, with all its children, when its standard input is closed."""
 
     def __init__(self, *arguments):
         self._environment = _deciding(os.environ)
@@ -55,11 +55,11 @@ class Nursery:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def suits(self, environment):
-        """Whether a process with this environment would have imported the same."""
+        """Whether a process with this environment would have the same imports."""
         return _deciding(environment) == self._environment
 
     def fork(self, arguments, environment, log, errors=None):
-        """Begin `steadyrank ARGUMENTS`, or a script and its arguments, with what it says at the end of a file."""
+        """Start `steadyrank ARGUMENTS`, or a script with arguments; its output is appended to a file."""
         order = {"arguments": arguments, "environment": environment, "log": str(log), "folder": os.getcwd()}
         order["errors"] = str(errors or log)
         self._process.stdin.write(json.dumps(order).encode() + b"\n")
@@ -71,7 +71,7 @@ class Nursery:
             self._ended[pid] = code
 
     def end_of(self, pid, timeout):
-        """The exit code of a process, as `subprocess` has it; None if it goes on for that many seconds."""
+        """Exit code of a process, as in `subprocess`; None if it still runs after `timeout` seconds."""
         while pid not in self._ended:
             said = self._read(timeout)
             if said is None:
@@ -103,7 +103,7 @@ def _run_script(script, *arguments):
 
 
 def _live(order, main):
-    """What a forked process does: it becomes the command, and ends with its code."""
+    """Turn a forked process into the command, and exit with its code."""
     os.environ.clear()
     os.environ.update(order["environment"])
     os.chdir(order["folder"])
@@ -142,7 +142,7 @@ def _prepared_for_scripts():
     import numba
     import numpy as np
 
-    numba.njit(lambda x, y: x + y[0])(1, np.zeros(1))  # numba makes much when it first compiles
+    numba.njit(lambda x, y: x + y[0])(1, np.zeros(1))  # warm-up: numba's first compilation initializes much
     return lambda arguments: _run_script(*arguments)
 
 

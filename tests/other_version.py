@@ -1,7 +1,7 @@
 """The command line of another version of steadyrank: `python other_version.py older serve ...`, or `newer`.
 
-`older` does not know items that are retired, as a version from before there was such an event. `newer` has a format
-of its own, with a table more, and brings stores up to it.
+`older` does not know the event of retired items, like a version from before it existed. `newer` has its own
+storage format, with one more table, and upgrades stores to it.
 """
 
 import sys
@@ -15,14 +15,14 @@ from steadyrank.service.storage import tables
 
 
 def become_older():
-    """Forget a kind of event."""
+    """Remove a kind of event."""
     known = tuple(kind for kind in get_args(events.AnyEvent) if kind is not events.Retired)
     known = Union[known]  # noqa: UP007  (of classes that are found here)
     events._decoder, events._list_decoder = msgspec.msgpack.Decoder(known), msgspec.msgpack.Decoder(list[known])
 
 
 def become_newer():
-    """Know one format more."""
+    """Add a storage format."""
     tables._UPGRADES[tables.FORMAT] = "CREATE TABLE novelties (one WHOLE PRIMARY KEY)"
     tables.FORMAT += 1
 

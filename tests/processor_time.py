@@ -1,7 +1,7 @@
-"""What a run of the tests costs: the seconds of processor time of its processes, whole and by file of tests.
+"""Processor time of a test run: total seconds of its processes, and by test file.
 
-The time of a process counts with those of the processes that it began; where there is no /proc, those that still run
-count when they end. PostgreSQL leaves its parent, and is not in it, as it is not in the shell's `time`.
+A process's time includes that of its children; without /proc, children that still run count
+when they end. PostgreSQL detaches from its parent, and is not counted, as in the shell's `time`.
 """
 
 import collections
@@ -12,7 +12,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def _children(pid):
-    """The processes that this one began and that still run; none where the system does not say."""
+    """The running children of a process; none if the system does not tell."""
     children = []
     for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
         try:
@@ -23,7 +23,7 @@ def _children(pid):
 
 
 def _below(pid):
-    """Seconds of what a process began and what still runs: a process counts all that it waited for."""
+    """Seconds of a process's running descendants: ended ones are part of their parents' time."""
     total = 0.0
     for child in _children(pid):
         try:
@@ -40,26 +40,26 @@ def spent():
 
 
 class Account:
-    """Seconds by file of tests, in one process; what comes before the first file is there as ''."""
+    """Seconds by test file, in one process; time before the first file is under ''."""
 
     def __init__(self):
         self._seconds, self._file, self._since = collections.Counter(), "", 0.0
 
     def turn_to(self, file):
-        """What is spent from here on is another file's."""
+        """Account time from now on to another file."""
         if file != self._file:
             now = spent()
             self._seconds[self._file] += now - self._since
             self._file, self._since = file, now
 
     def close(self):
-        """What each file took; the processes that the last one shared with others have ended."""
+        """Seconds of each file; call it after shared processes have ended."""
         self.turn_to(None)
         return dict(self._seconds)
 
 
 def told(seconds):
-    """Lines for the end of a run, of the seconds of all files."""
+    """Summary lines for the end of a run."""
     files = collections.Counter({file: taken for file, taken in seconds.items() if file})
     yield f"{seconds.total():.0f} s in all, {seconds['']:.0f} of them before the tests; most in:"
     for file, taken in files.most_common(10):

@@ -1,7 +1,6 @@
-"""Numba compiles the same code in a tenth less of the processor's time: what it asks thousands of times for each
-function is answered at once.
+"""Make numba compile the same code in a tenth less processor time, by caching what it computes thousands of times.
 
-For processes of the tests; `make soak` compiles as users do. test_quick_compiling.py compares the answers.
+For processes of the tests; `make soak` compiles as users do. test_quick_compiling.py compares the results.
 """
 
 import functools
@@ -13,12 +12,12 @@ from numba.core import ir, targetconfig
 
 @functools.cache
 def _hash_of(cls):
-    """Numba's own hash is that of the names of all options, whatever their values, sorted anew each time."""
+    """Numba's hash depends only on the names of all options, sorted again each time."""
     return hash(tuple(sorted(cls.options)))
 
 
 def _equal(one, other):
-    """Equal if what was set is; else numba's own comparison of all options with their defaults."""
+    """Equal if the set options are; else numba's own comparison of all options with their defaults."""
     if not isinstance(other, targetconfig.TargetConfig):
         return NotImplemented
     if one is other or (type(one) is type(other) and one._values == other._values):
@@ -27,7 +26,7 @@ def _equal(one, other):
 
 
 def _variables_in(instruction, value):
-    """The variables in a value, in their order: most values are one variable, or hold none at all."""
+    """The variables in a value, in order: most values are one variable, or contain none."""
     kind = type(value)
     if kind is ir.Var:
         return [value]
@@ -55,10 +54,10 @@ _NOTHING_INSIDE = frozenset([str, int, float, bool, type(None), ir.Loc])
 
 
 def compile_quickly():
-    """From here on in this process, except in `make soak`."""
+    """Install the patches in this process, except in `make soak`."""
     if "STEADYRANK_KILLS" in os.environ:
         return
     targetconfig.TargetConfig.__hash__ = lambda self: _hash_of(type(self))
     targetconfig.TargetConfig.__eq__ = _equal
     ir.Inst._rec_list_vars = _variables_in
-    ffi.lib._lock._cblist.clear()  # each call of LLVM was announced, to nobody but the statistics of a pass
+    ffi.lib._lock._cblist.clear()  # callbacks on each LLVM call, used only for statistics

@@ -1,6 +1,6 @@
-"""The tables the modelled profiles were fitted to, which may not be passed on: beside the checkout, or not at all.
+"""The tables that modelled profiles were fitted to, which may not be redistributed: beside the checkout, or absent.
 
-Run as a script it looks for their names and titles in every file of the project, and fails when it finds one.
+Run as a script it searches every file of the project for their names and titles, and fails if it finds one.
 """
 
 import collections
@@ -17,7 +17,7 @@ FOLDER = pathlib.Path(os.environ.get("STEADYRANK_TABLES", ROOT.parent / "shared"
 OBD = FOLDER / "obd"
 MISSING = f"the real tables are not in {FOLDER} (set STEADYRANK_TABLES to their folder)"
 _WORD = re.compile(r"\w+")
-_SHORTEST = 8  # letters of a name of one word: shorter ones are words of every language
+_SHORTEST = 8  # least letters of a one-word name: shorter ones are ordinary words
 
 
 def rows(name: str) -> list[dict[str, str]]:
@@ -26,7 +26,7 @@ def rows(name: str) -> list[dict[str, str]]:
 
 
 def names() -> set[str]:
-    """Titles, artists and businesses that are long enough to be recognised."""
+    """Titles, artists and businesses long enough to be recognised."""
     found = {row["title"] for row in rows("movielens_25m_items.csv")}
     found |= {row["name"] for row in rows("lastfm_2k_artists.csv")}
     for line in (FOLDER / "raw" / "yelp" / "yelp_academic_dataset_business.json").read_text("utf-8").splitlines():

@@ -1,4 +1,4 @@
-"""Slow and obvious versions: plain lists, the formulas as printed, real partitions of real stored bits."""
+"""Slow and obvious implementations: plain lists, the formulas as printed, real partitions of stored bits."""
 
 import itertools
 import math
@@ -11,7 +11,7 @@ from scipy import special, stats
 
 
 def top(index: list[float], size: int, rng: np.random.Generator) -> list[int]:
-    """Best first; the items that tie for a place, in item order, are drawn by a Fisher-Yates shuffle."""
+    """Best first; items that tie for a place, in item order, are drawn by a Fisher-Yates shuffle."""
     places: list[int] = []
     for value in sorted(set(index), reverse=True):
         tied = [k for k, v in enumerate(index) if v == value]
@@ -146,7 +146,7 @@ def klucb(ones: int, n: int, t: int) -> float:
 
 
 def in_places(best_first: list[int], weight: list[float]) -> list[int]:
-    """The best item to the heaviest place, the next to the next; of equal places the first."""
+    """The best item at the heaviest place, the next at the next; of equal places the first."""
     size = len(best_first)
     places = sorted(range(size), key=lambda p: (-weight[p], p))
     return [best_first[places.index(p)] for p in range(size)]
@@ -389,7 +389,7 @@ class Restarting:
 
 
 class ChangePoints:
-    """Bayesian change-point detection over all items, with all answers kept: each run counts those since it began."""
+    """Bayesian change-point detection over all items; stores all answers, counted by each run since its start."""
 
     def __init__(self, n_items: int, hazard: float, most: int, every: int) -> None:
         self.n_items, self.hazard, self.most, self.every = n_items, hazard, most, every
@@ -438,7 +438,7 @@ class ChangePoints:
 
 
 class BubbleRank:
-    """Li et al. 2019, Algorithm 1, with a base list that the first list becomes; s and n in dictionaries."""
+    """Li et al. 2019, Algorithm 1, with the first list as base list; s and n in dictionaries."""
 
     def __init__(self, n_items: int, log_term: float, base: list[int]) -> None:
         pairs = list(itertools.permutations(range(n_items), 2))
@@ -485,7 +485,7 @@ Outcomes = dict[tuple[tuple[int, ...], bool], float]  # bits as reported and whe
 
 
 def position_based(attraction: list[float], attention: list[float]) -> Outcomes:
-    """Each place is looked at or not, and attracts or not: the sum over all that may happen."""
+    """Each place is looked at or not, and attracts or not: the sum over all outcomes."""
     found: Outcomes = {}
     for looked in itertools.product((0, 1), repeat=len(attraction)):
         for liked in itertools.product((0, 1), repeat=len(attraction)):

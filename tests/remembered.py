@@ -1,8 +1,9 @@
-"""What passed before need not run again while nothing that decides it has changed: checks of a class, and tests that
-depend on nothing but sources and seeds, which are marked `pure` or `interpreted`. A service inside the test, whose
-clocks the test turns, is one of these; a server that is asked over the network is not.
+"""Skip what passed before while nothing that determines it has changed.
 
-What passed is kept beside the compiled code. `make soak` runs everything.
+That is checks of a class, and tests that depend only on sources and seeds, which are marked `pure` or `interpreted`.
+A service inside the test, whose clocks the test controls, is one of these; a server on the network is not.
+
+Results are kept beside the compiled code. `make soak` runs everything.
 """
 
 import functools
@@ -25,14 +26,14 @@ _FOUND = (
     "adversaries",
     "guards",
     "evaluation.studies",
-)  # found by looking into a folder
+)  # discovered in a folder
 _FOLDERS = [pathlib.Path(__file__).parents[1] / name for name in ("tests", "bench", "docs")]
 _ALWAYS = ("conftest", "interpreted", "remembered")
 _VARIABLES = ("COLUMNS", "LANG", "LC_", "NUMBA", "PYTHON", "STEADYRANK", "TZ")
 
 
 def once(check, cls, **settings):
-    """Run a public check of the contract, unless it passed with these very sources, versions and settings."""
+    """Run a public check of the contract, unless it passed with the same sources, versions and settings."""
     digests = [sources.digest(module) for module in (cls.__module__, *_CHECKS)]
     record = None if None in digests else _record(check.__name__, cls.__name__, sorted(settings.items()), digests)
     if record is None or not record.exists():
@@ -41,18 +42,18 @@ def once(check, cls, **settings):
 
 
 def record_of(item):
-    """The file that is there if this test passed with all that decides it as it is; None if it always runs."""
+    """The file that exists if this test passed with the same sources and environment; None if it always runs."""
     marks = [item.get_closest_marker(name) for name in ("pure", "interpreted")]
     if not any(marks) or item.get_closest_marker("slow") or item.get_closest_marker("always"):
         return None
     digest = digest_of(item.path.stem)
     given = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    texts = [value for value in given if isinstance(value, str)]  # of pages, say, which are no source
+    texts = [value for value in given if isinstance(value, str)]  # such as pages, which are not sources
     return None if digest is None else _record(item.nodeid, texts, digest)
 
 
 def keep(record):
-    """Note that it passed."""
+    """Record that it passed."""
     if record is not None:
         record.parent.mkdir(parents=True, exist_ok=True)
         record.touch()
@@ -60,7 +61,7 @@ def keep(record):
 
 @functools.cache
 def digest_of(test):
-    """What changes with each source that a module of tests reaches; None if that is not known."""
+    """A digest of all sources that a test module reaches; None if unknown."""
     files, package = [], set()
     ahead, seen = [test, *_ALWAYS], set()
     while ahead:
@@ -83,7 +84,7 @@ def digest_of(test):
 
 
 def imported(text):
-    """Names of the modules that a text may import."""
+    """Names of the modules that a source text may import."""
     names = set()
     for home, inside, plain in sources._IMPORT.findall(text):
         names.update(re.findall(r"[\w.]+", plain))
@@ -93,7 +94,7 @@ def imported(text):
 
 
 def reached(package):
-    """Modules that these import at any depth, with all that is found by name."""
+    """Modules that these import, at any depth, including discovered ones."""
     if "steadyrank" in package:
         package = package | {f"steadyrank.{home}" for home in (*_HOME.values(), *_FOUND)}
     while True:
@@ -108,13 +109,13 @@ def reached(package):
 
 
 def _packages_of(module):
-    """The packages that are imported with a module, except the whole, which imports what is asked of it."""
+    """The packages imported with a module, except the top one, which imports lazily."""
     parts = module.split(".")
     return {".".join(parts[:n]) for n in range(2, len(parts))}
 
 
 def _record(*what):
-    """Where it is kept that something passed, by everything that decides it; None in `make soak`."""
+    """Path of the record that something passed, by everything that determines it; None in `make soak`."""
     if "STEADYRANK_KILLS" in os.environ:
         return None
     whole = hashlib.sha256(repr((what, _surroundings())).encode()).hexdigest()
@@ -123,7 +124,7 @@ def _record(*what):
 
 @functools.cache
 def _surroundings():
-    """Versions of Python and of all that is installed, variables that decide what runs, and the kind of processor."""
+    """Versions of Python and of all installed packages, relevant variables, and the kind of processor."""
     installed = sorted(path.name for path in pathlib.Path(np.__file__).parents[1].glob("*.dist-info"))
     variables = sorted((name, value) for name, value in os.environ.items() if name.startswith(_VARIABLES))
     return sys.version, installed, variables, jit._version(), llvmlite.binding.get_host_cpu_name()

@@ -1,4 +1,4 @@
-"""Services to test: inside this process with clocks that the test turns, or as processes that can be killed."""
+"""Services to test: inside this process with clocks that the test controls, or as processes that can be killed."""
 
 import asyncio
 import contextlib
@@ -31,11 +31,11 @@ from steadyrank.service.worker.worker import Worker
 
 worker_module.TICK = 0.01  # seconds: tests wait for ticks, users do not
 ITEMS = [f"item {k}" for k in range(12)]
-AS_USERS = ("-m", "steadyrank.cli")  # the program of a server that begins from nothing
+AS_USERS = ("-m", "steadyrank.cli")  # program of a server started without forking
 
 
 class Clocks:
-    """Seconds since 1970 and seconds since some start, both turned by hand."""
+    """Wall clock and monotonic clock, both in seconds, both advanced by the test."""
 
     def __init__(self):
         self.wall, self.since = 1_700_000_000.0, 50.0
@@ -46,7 +46,7 @@ class Clocks:
 
 
 async def until(condition, seconds=120.0):
-    """Wait for what another task or thread is about to bring about."""
+    """Wait for what another task or thread is about to do."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
@@ -54,7 +54,7 @@ async def until(condition, seconds=120.0):
 
 
 def wait_until(condition, seconds=120.0):
-    """`until`, where nothing else is to be done meanwhile: for services that are processes."""
+    """Blocking `until`, for services that are processes."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
@@ -62,7 +62,7 @@ def wait_until(condition, seconds=120.0):
 
 
 async def asked(app, method, address, headers=(), body=b""):
-    """Code and content of an answer, asked for as a server does: clients take twice as long as all of the service."""
+    """Code and content of an answer, requested as a server does: clients take twice the time of the whole service."""
     path, _, query = urllib.parse.quote(address, safe="%/?:@!$&'()*+,;=~").partition("?")
     scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "scheme": "http", "root_path": ""}
     scope |= {"method": method, "path": urllib.parse.unquote(path), "raw_path": path.encode()}
@@ -93,7 +93,7 @@ class Local:
 
     def __init__(self, worker, clocks, service):
         self.worker, self.clocks, self.looks = worker, clocks, 0
-        self.headers = {}  # of all that is asked
+        self.headers = {}  # sent with every request
         self._app = service.app()
         self.http = httpx.AsyncClient(transport=httpx.ASGITransport(app=self._app), base_url="http://127.0.0.1")
 
@@ -118,13 +118,13 @@ class Local:
         return await self.ask("POST", f"boards/{name}/feedback", {"impression": shown["impression"], **body}, code)
 
     async def quiet(self):
-        """Until the log is applied and the worker, looking at its clock, finds nothing due; or the store is away."""
+        """Wait until the log is applied and a tick of the worker finds nothing due; or the store is unreachable."""
         applied = None
         while applied != self.worker.applied:
             try:
                 await self.worker.catch_up()
                 applied, looks = self.worker.applied, self.looks
-                # two looks: one may be for an event that was applied, and not a tick's
+                # two looks: one may belong to an applied event instead of a tick
                 await until(lambda: self.looks > looks + 1)  # noqa: B023  (waited for here)
                 await self.worker.catch_up()
             except Unavailable:
@@ -138,7 +138,7 @@ class Local:
 
 @contextlib.asynccontextmanager
 async def serving(url, clocks=None, seed=0, most_awake=1_000):
-    """A service over a store; stopped in good order at the end."""
+    """A service over a store; shut down cleanly at the end."""
     clocks = clocks or Clocks()
 
     def look():
@@ -157,7 +157,7 @@ async def serving(url, clocks=None, seed=0, most_awake=1_000):
 
 
 def replayed(url, name="b"):
-    """The digest of a board folded afresh, snapshots left aside."""
+    """The digest of a board replayed from the start, without snapshots."""
     from steadyrank.service.worker.recovery import from_start
 
     store = open_store(url)
@@ -172,7 +172,7 @@ def replayed(url, name="b"):
 
 
 def sql(url, statement, *parameters):
-    """The rows of a statement that goes to the database itself, past the store; SQLite only."""
+    """Run a statement on the database directly, bypassing the store; SQLite only."""
     with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)) as database:
         return database.execute(statement, parameters).fetchall()
 
@@ -184,10 +184,10 @@ def free_port():
 
 
 class Server:
-    """`steadyrank serve` as a process: begun by a shell with `within` or another `program`, else forked."""
+    """`steadyrank serve` as a process: started by a shell with `within` or another `program`, else forked."""
 
     running = []  # noqa: RUF012
-    nursery = None  # of this process, from its first server on
+    nursery = None  # one per process, created with the first server
 
     @classmethod
     def kill_all(cls):
@@ -195,7 +195,7 @@ class Server:
             cls.running.pop().kill()
 
     def __init__(self, url, log, port=None, options=(), within="", program=None):
-        """`within`: what a shell does before it becomes the server; `program`: what Python runs, as users do."""
+        """`within`: shell commands before the server starts; `program`: what Python runs, as users do."""
         self.url, self.log, self.port, self.options = url, pathlib.Path(log), port or free_port(), options
         self.within, self.program = within, program
         self.address = f"http://127.0.0.1:{self.port}"
@@ -224,7 +224,7 @@ class Server:
         return False
 
     def readiness(self):
-        """Code and text of /readyz, of a refusal its message; None before anybody listens."""
+        """Code and text of /readyz, or the message of a refusal; None before the server listens."""
         try:
             with urllib.request.urlopen(f"{self.address}/readyz", timeout=5) as answer:
                 return answer.status, answer.read().decode()
@@ -244,12 +244,12 @@ class Server:
 
     @property
     def token(self):
-        """What the server printed for browsers, if it has no keys."""
+        """The token that the server printed for browsers, if it has no keys."""
         found = re.findall(r"\?token=([\w-]+)", self.log.read_text())
         return found[-1] if found else None
 
     def client(self, key=None, **options):
-        """A client that is closed with the server; patient, for a machine may be busy with other tests."""
+        """A client that is closed with the server; patient, because the machine may be busy with other tests."""
         self.clients.append(Client(self.address, key, **{"timeout": 10.0, "tries": 5, **options}))
         return self.clients[-1]
 
@@ -267,19 +267,19 @@ class Server:
 
 
 def received(content):
-    """A response of a server with this content."""
+    """A server's response with this content."""
     body, response = json.dumps(content).encode(), ResponseReader()
     assert response.feed(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
     return response
 
 
 async def answered(local, rounds, name="b"):
-    """Lists, each answered."""
+    """Show lists and answer each."""
     for i in range(rounds):
         shown = await local.rank(name)
         await local.answer(shown, name, clicked=shown["items"][i % len(shown["items"])])
 
 
 def number_of(store, name="b"):
-    """The number of a board."""
+    """Number of a board."""
     return next(n for n, (called, _) in store.boards().items() if called == name)

@@ -1,4 +1,4 @@
-"""The largest draws from Beta posteriors, written out item by item: every length is computed anew."""
+"""The largest draws from Beta posteriors, computed item by item: every length from scratch."""
 
 import math
 
@@ -23,7 +23,7 @@ def members(posteriors):
 
 
 def length_above(alpha, beta, bar):
-    """What item k has of the line, or None if it is drawn in any case."""
+    """Length of an item on the line, or None if it is always drawn."""
     power = beta - max(alpha - 1, 0) * (1 - bar) / bar if bar > 0 else 0
     if power <= 0:
         return None
@@ -33,7 +33,7 @@ def length_above(alpha, beta, bar):
 
 
 class Draws:
-    """Posteriors as (alpha, beta) of up to 500 items, the bar, and the line: items in the order in which they lie."""
+    """Posteriors as (alpha, beta) of up to 500 items, the bar, and the order of items on the line."""
 
     def __init__(self, posteriors, length):
         self.posteriors, self.length, self.bar = list(posteriors), length, 0.0
@@ -41,7 +41,7 @@ class Draws:
         self.raise_bar()
 
     def lie(self, posteriors):
-        """Lie in the order of the fast version: by clicks, then by looks; among equals any order is as good."""
+        """Use the order of the fast version: by clicks, then by looks; among equals any order is valid."""
         self.line = posteriors.groups.order.tolist()
         assert sorted(self.line) == list(range(len(self.line)))
         counts = [(a, a + b) for a, b in (self.posteriors[k] for k in self.line)]
@@ -70,14 +70,14 @@ class Draws:
             step *= 2
 
     def set(self, posteriors):
-        """Other posteriors; the bar follows if need be."""
+        """Set other posteriors; moves the bar if necessary."""
         self.posteriors = list(posteriors)
         load = self.load(self.bar)
         if not LEAST * self.length + SPARE <= load <= MOST * self.length + SPARE:
             self.raise_bar()
 
     def largest(self, allowed, wanted, rng):
-        """(item, draw) of some allowed items, among them the largest draws."""
+        """(item, draw) of some allowed items, including the largest draws."""
         found, reach, at = [], 0, rng.standard_exponential()
         for k in self.line:
             alpha, beta = self.posteriors[k]

@@ -1,4 +1,4 @@
-"""A study of small cells. As a script it runs it into a folder: python small_study.py FOLDER [PLACE]."""
+"""A study with small cells. As a script it runs the study into a folder: python small_study.py FOLDER [PLACE]."""
 
 import pathlib
 import sys

@@ -1,4 +1,4 @@
-"""SteadyRank written out: every round is stored with the regime it belongs to, and everything is counted anew."""
+"""A slow reference of SteadyRank: every round is stored with its regime, and everything is recounted each time."""
 
 import math
 
@@ -16,9 +16,9 @@ MOST_REGIMES, SPANS, FACTOR, CALM = 6, 4, 4, 16
 
 
 def predictive(wins, seen, won, before, prior):
-    """Log chance of `wins` clicks in `seen` looks in a given order, after `won` in `before`.
+    """Log probability of `wins` clicks in `seen` looks in a given order, after `won` in `before`.
 
-    The prior is worth `before` looks at most, and both together MOST looks.
+    The prior counts at most `before` looks, and both together MOST looks.
     """
     a, b = (min(1.0, before / sum(prior)) * x for x in prior)
     a, b = a + won, b + before - won
@@ -28,7 +28,7 @@ def predictive(wins, seen, won, before, prior):
 
 
 def hedged_list(draws, rival, weights, allowed, size, rng):
-    """Place by place, of the `size` best items of each view the one that adds most to the chance of a click."""
+    """Place by place, the item that adds most to the chance of a click, among the `size` best of each view."""
     mean = [a / (a + b) for a, b in draws.posteriors]
     known = dict(drawn := draws.largest(allowed, size, rng))
     best = [drawn[i][0] for i in references.top([x for _, x in drawn], size, rng)]
@@ -38,15 +38,15 @@ def hedged_list(draws, rival, weights, allowed, size, rng):
         shown = [x if ok else -math.inf for x, ok in zip(view, allowed, strict=True)]
         best += [k for k in references.top(shown, size, rng) if k not in best]
     drawn = {k: known[k] for k in best[:size]}
-    for k in best[size:]:  # beside a rival every candidate has its draw
+    for k in best[size:]:  # with a rival every candidate has its draw
         drawn[k] = known[k] if rival and k in known else draws.below(k, rng) if rival else 0.0
     return add_best([drawn, *others], mean, weights, best, size)
 
 
 def dullest(draws, allowed, size, rng):
-    """The allowed items of the smallest means: of items that tie, the first ones of a shuffle, one step at a time.
+    """The allowed items of the smallest means: among ties, the first ones of a shuffle, one step at a time.
 
-    If few are allowed, from all at once.
+    If few are allowed, among all at once.
     """
     miss = [b / (a + b) for a, b in draws.posteriors]
     groups = dict.fromkeys(draws.posteriors[k] for k in draws.line)
@@ -67,7 +67,7 @@ def dullest(draws, allowed, size, rng):
 
 
 def add_best(views, mean, weights, candidates, size):
-    """The first view is drawn, and counts as served by no more than its mean."""
+    """Greedy choice; the first view is drawn, and counts as served by at most its mean."""
     sure = [{k: min(views[0][k], mean[k]) for k in candidates}, *views[1:]]
     ranking = []
     for _ in range(size):
@@ -98,7 +98,7 @@ class Attention:
         return self.whole > self.clicked / 2
 
     def placed(self, best_first, rng):
-        """Best items where people look most; dealt (Fisher and Yates) while it is not known where that is."""
+        """Best items where people look most; shuffled (Fisher and Yates) while that is unknown."""
         ranking = list(best_first)
         if self.rounds < 2000 and self.goes_on() and (self.chance == 1).all():
             for p in range(len(ranking) - 1, 0, -1):
@@ -110,7 +110,7 @@ class Attention:
         return ranking
 
     def fit(self, shape, bar):
-        """The share of the looks so far that were looks, where all were counted as such; else 1."""
+        """The share of the looks so far that were real, if all were counted until now; else 1."""
         if self.rounds < max(1.125 * self.fitted, 200 if self.goes_on() else 500):
             return 1.0
         self.fitted = self.rounds
@@ -129,10 +129,10 @@ class Attention:
 
 
 def fitted_attention(looks, clicks, shape, before=None):
-    """The attention by which clicks are likeliest, attractions being Gamma and clicks Poisson: a general optimizer's.
+    """The maximum likelihood attention, with Gamma attractions and Poisson clicks, by a general optimizer.
 
-    The negative binomial law of each item's clicks at all places, with a tenth of a click added to each place. With
-    the evidence for it, and for the attention `before`, against looks in full.
+    The negative binomial likelihood of each item's clicks at all places, with a tenth of a click added to each place.
+    Also the evidence for it, and for the attention `before`, against full attention.
     """
     won, n = clicks.sum(1), len(looks)
 
@@ -169,7 +169,7 @@ class Trial:
 class Steady:
     """Rounds are kept as [regime, number of the round, [(item, bit), ...], kind]; a span is a list of them.
 
-    Lists are made of all rounds, tests of answers; how long a regime is, of all but those that nobody answered.
+    Lists use all rounds, tests use answers; a regime's length counts all but unanswered rounds.
     """
 
     def __init__(self, n_items, length, insurance=INSURANCE, caution=0.5, window=50, looks="learn", revisit=0.0):
@@ -180,17 +180,17 @@ class Steady:
         self.priors, self.test_priors = {1: (1.0, 1.0)}, {1: (1.0, 1.0)}
         self.spans, self.begun = [[] for _ in range(SPANS)], [0] * SPANS
         self.opened, self.changes = 1, []
-        self.recounted = 0  # the round in which looks turned out not to be
+        self.recounted = 0  # the round in which looks turned out not to be real
         self.attention, self.looks, self.notes = Attention(length), looks, {}
-        self.lost = {}  # looks without a click that were none after all: {(regime, item): how many}
+        self.lost = {}  # looks without a click that were not real: {(regime, item): number}
         self.revisit, self.spent, self.trial = revisit, 0.0, Trial(0)
-        self.tried = {}  # by round: the item on trial, and what is worth a place, and the cost
-        self.in_vain = {}  # by round: the item on trial, and the last one that was looked at, where nobody was found
-        self.since = {}  # by item: the first round of which anything counts
+        self.tried = {}  # by round: the item on trial, the worth of a place, and the cost
+        self.in_vain = {}  # by round: the item on trial, and the last one searched, if none was found
+        self.since = {}  # by item: the first round that counts
         self.refuted = {}  # looks and clicks that no longer count: {(regime, whether answers, item): [looks, clicks]}
 
     def counts(self, rounds, regime=None):
-        """Looks and clicks of rounds; of a regime's rounds, less what turned out to be no looks."""
+        """Looks and clicks of rounds; for a regime, minus looks that were not real."""
         seen, wins = [0] * self.n_items, [0] * self.n_items
         for _, _, bits, _ in rounds:
             for k, bit in bits:
@@ -243,7 +243,7 @@ class Steady:
         return a / (a + b)
 
     def with_trial(self, t, best, allowed, rng):
-        """The list, perhaps with a dropped item for its last one: first where all places are looked at, else last."""
+        """The list, maybe with a dropped item for its last one: first if all places are looked at, else last."""
         learnt = len([r for r in self.rounds if r[3] != SILENCE])
         owed = self.revisit * learnt - self.spent
         if self.revisit == 0 or len(best) < 2 or rng.random() * 2 >= owed:
@@ -299,7 +299,7 @@ class Steady:
         self.since[k] = min([t, *begun])
 
     def noted(self, t, ranking):
-        """Remember, of each place, the chance that it was looked at if it is not clicked."""
+        """Store the chance that each place was looked at, if it is not clicked."""
         self.notes[t] = []
         for c, k in zip(self.attention.chance, ranking, strict=False):
             a, b = self.draws.posteriors[k]
@@ -337,11 +337,11 @@ class Steady:
         self.learn()
 
     def forget(self, t):
-        """Leave a round out as if it had never been learnt from; not if its regime is forgotten already."""
+        """Remove a round as if it had never been learnt; not if its regime was dropped."""
         (gone,) = [r for r in self.rounds if r[1] == t]
         if gone[0] in self.priors:
             for k, bit in gone[2]:
-                if self.since.get(k, 0) > t:  # it counts no more
+                if self.since.get(k, 0) > t:  # it no longer counts
                     refuted = self.refuted[gone[0], gone[3] == ANSWER, k]
                     refuted[:] = refuted[0] - 1, refuted[1] - bit
             self.rounds = [r for r in self.rounds if r is not gone]
@@ -410,7 +410,7 @@ class Steady:
                 gone = min(others, key=self.length)
                 del self.priors[gone]
                 for r in self.of(gone):
-                    r[0] = 0  # forgotten
+                    r[0] = 0  # dropped
             self.opened += 1
             to = self.opened
             self.priors[to] = self.test_priors[to] = (1.0, 1.0)

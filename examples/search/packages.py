@@ -1,4 +1,4 @@
-"""Debian's packages as this machine knows them, and an engine that finds some: SQLite's FTS5, ordered by bm25."""
+"""Debian's packages on this machine, and an engine that searches them: SQLite's FTS5, ordered by bm25."""
 
 import collections
 import pathlib
@@ -9,7 +9,7 @@ import subprocess
 import threading
 from typing import NamedTuple
 
-STATUS = pathlib.Path("/var/lib/dpkg/status")  # what is installed, on every Debian
+STATUS = pathlib.Path("/var/lib/dpkg/status")  # installed packages, on every Debian
 _NAME = re.compile(r"(?:^|[,|]\s*)([a-z0-9][a-z0-9+.-]+)")
 _WORD = re.compile(r"\w+")
 _FIND = """SELECT name, -bm25(packages, 5, 3, 1) AS score FROM packages
@@ -17,7 +17,7 @@ _FIND = """SELECT name, -bm25(packages, 5, 3, 1) AS score FROM packages
 
 
 class Package(NamedTuple):
-    """A package: what it is in a line, and how many others depend on it, recommend or suggest it."""
+    """A package: its summary, its description, and how many others depend on it, recommend or suggest it."""
 
     name: str
     summary: str
@@ -26,7 +26,7 @@ class Package(NamedTuple):
 
 
 def available():
-    """All packages that apt knows, or those that are installed: the text that both keep of them."""
+    """The records of all packages that apt knows, or of those installed, as text."""
     if shutil.which("apt-cache"):
         text = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, text=True, check=False).stdout
         if text.strip():
@@ -37,7 +37,7 @@ def available():
 
 
 def read(text):
-    """Packages by name, of paragraphs as apt and dpkg write them."""
+    """Parse the records of apt and dpkg: packages by name."""
     packages, wanted = {}, collections.Counter()
     for paragraph in text.split("\n\n"):
         fields = dict(re.findall(r"^([\w-]+):[ \t]*(.*(?:\n[ \t].*)*)", paragraph, re.MULTILINE))
@@ -51,7 +51,7 @@ def read(text):
 
 
 class Engine:
-    """Finds packages by words. What it knows nothing of is what people choose."""
+    """Finds packages by words. It knows nothing of what people choose."""
 
     def __init__(self, packages):
         self.packages = packages
@@ -62,7 +62,7 @@ class Engine:
         self._table.executemany("INSERT INTO packages VALUES (?, ?, ?)", rows)
 
     def search(self, query, most=50):
-        """A response as OpenSearch and Elasticsearch give them: hits with names and scores, the best first."""
+        """A response as from OpenSearch and Elasticsearch: hits with names and scores, best first."""
         words = " ".join(f'"{word}"' for word in _WORD.findall(query))
         with self._lock:
             rows = self._table.execute(_FIND, (words, most)).fetchall() if words else []

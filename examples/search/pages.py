@@ -1,7 +1,7 @@
-"""A page that searches Debian's packages, re-ranked by a collection. Beside steadyrank the standard library alone.
+"""A page that searches Debian's packages, re-ranked by a collection. Needs only steadyrank and the standard library.
 
-The lines that re-ranking takes end in `+ steadyrank`, here and in page.html; without them the page shows what the
-engine found, in its order. `run.py` starts everything.
+The lines for re-ranking end in `+ steadyrank`, here and in page.html; without them the page shows the engine's
+results in its order. `run.py` starts everything.
 """
 
 import html
@@ -26,7 +26,7 @@ SCRIPTS["/beacon.js"] = HERE.parents[1] / "clients" / "js" / "src" / "beacon.js"
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """`/?q=editor` shows what was found, `/package?name=NAME` is where its links lead."""
+    """`/?q=editor` shows search results, `/package?name=NAME` is where their links lead."""
 
     protocol_version = "HTTP/1.1"
     engine: Engine
@@ -49,7 +49,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send(404, "There is no such page.")
 
     def page(self, query, visitor):
-        """A page with what was found, for a visitor."""
+        """A page of search results for a visitor."""
         response = self.engine.search(query)
         page = PAGE
         found = re_rank(api, "packages", query, response, length=PLACES, client=visitor)  # + steadyrank
@@ -60,17 +60,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return page.replace("QUERY", html.escape(query)).replace("LIST", rows)
 
     def row(self, name):
-        """A place of a list."""
+        """One search result."""
         link, summary = urllib.parse.urlencode({"name": name}), html.escape(self.engine.packages[name].summary)
         return f'<li><a href="/package?{link}">{html.escape(name)}</a> <small>{summary}</small></li>'
 
     def visitor(self):
-        """Who looks: by a cookie, which a new visitor gets."""
+        """The visitor, identified by a cookie, which a new visitor gets."""
         cookie = http.cookies.SimpleCookie(self.headers.get("cookie", "")).get("visitor")
         return cookie.value if cookie else token_hex()
 
     def send(self, code, text, kind="text/html", cookie=None):
-        """One answer."""
+        """Send an answer."""
         content = text.encode()
         self.send_response(code)
         self.send_header("content-type", f"{kind}; charset=utf-8")
@@ -81,9 +81,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format, *arguments):
-        """Say nothing of single requests."""
+        """Do not log single requests."""
 
 
 def serve(engine, port=8000, handler=Handler):
-    """A server of the page, to be started."""
+    """A server of the page, not started yet."""
     return http.server.ThreadingHTTPServer(("127.0.0.1", port), type("Site", (handler,), {"engine": engine}))

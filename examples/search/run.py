@@ -1,4 +1,4 @@
-"""Search over Debian's packages, re-ranked; people, and a button that starts bots: python examples/search/run.py
+"""Re-ranked search over Debian's packages, with visitors and a button for bots: python examples/search/run.py
 
 Ctrl-C ends it; nothing is kept. `make search` does the same.
 """
@@ -24,31 +24,31 @@ from steadyrank.client import Client
 
 STAGE = (pathlib.Path(__file__).parent / "stage.html").read_text()
 SERVER = "http://127.0.0.1:8080"
-# the order of the engine; a collection whose guard lets everybody in; the page's
+# the engine's order; a collection without a guard; the page's collection
 NAMES = ENGINE, BELIEVING, OURS = "the engine's order", "every click believed", "steadyrank"
 COLLECTIONS = {OURS: "packages", BELIEVING: "believing"}
 
 
 class Told:
-    """What everybody was shown and opened; and a collection that believes all of it, told by `observe`."""
+    """What every visitor was shown and opened; reports it to a collection that believes all of it, by `observe`."""
 
     def __init__(self, client, taste):
         self._client, self._taste = client, taste
         self._lists = {name: {query: names[: pages.PLACES] for query, names in taste.found.items()} for name in NAMES}
 
     def __call__(self, query, names, opened):
-        """A visit: a query, the list that was shown, and what was opened of it."""
+        """Record a visit: a query, the list shown, and what was opened."""
         self._lists[OURS][query] = names
         past = {"query": query, "candidates": self._taste.found[query], "clicked": opened}
         seen = self._client.observe(COLLECTIONS[BELIEVING], secrets.token_hex(8), names, **past)
         self._lists[BELIEVING][query] = list(seen.ours)
 
     def list_of(self, name, query):
-        """The latest list of a ranker for a query; none if nobody has asked."""
+        """The latest list of a ranker for a query; empty if nobody has asked yet."""
         return self._lists[name].get(query, [])
 
     def worth(self):
-        """The chance that somebody opens something, by ranker, over all queries by how often they are asked."""
+        """The chance that a visitor opens something, by ranker, averaged over queries by how often they are asked."""
         taste, total = self._taste, sum(self._taste.weights)
 
         def mean(lists):
@@ -59,7 +59,7 @@ class Told:
 
 
 class Stage(pages.Handler):
-    """The page with columns beside it that show what goes on; the page itself knows nothing of them."""
+    """The page, with columns beside it that show what goes on; the page itself is unchanged."""
 
     client: Client
     crowd: Crowd
@@ -67,7 +67,7 @@ class Stage(pages.Handler):
     dashboard = ""
 
     def do_GET(self):
-        """Answer a request; those for the page as it does."""
+        """Answer a request; requests of the page as before."""
         path, _, rest = self.path.partition("?")
         if path != "/stage.json":
             super().do_GET()
@@ -85,25 +85,25 @@ class Stage(pages.Handler):
             "dashboard": self.dashboard,
         }
         seen["lists"][ENGINE] = [hit["_id"] for hit in self.engine.search(query)["hits"]["hits"][: pages.PLACES]]
-        self.client.close()  # this thread ends with its visitor
+        self.client.close()  # this thread ends with its connection
         self.send(200, json.dumps(seen), "application/json")
 
     def do_POST(self):
-        """The button."""
+        """Handle the button."""
         if self.path == "/bots":
             self.crowd.call_bots()
         self.send(200 if self.path == "/bots" else 404, "")
 
     def send(self, code, text, kind="text/html", cookie=None):
-        """One answer; a page with a list gets the columns."""
+        """Send an answer; add the columns to a page with a list."""
         super().send(code, text.replace("</main>", f"{STAGE}</main>"), kind, cookie)
 
 
 def start_server(folder):
-    """`steadyrank serve` on an empty store, and where its dashboard is."""
+    """Start `steadyrank serve` on an empty store; returns the address of its dashboard."""
     command = [sys.executable, "-m", "steadyrank.cli", "serve", "--store", f"sqlite:///{folder}/search.db"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    atexit.register(process.terminate)  # also where somebody ends this before it has begun
+    atexit.register(process.terminate)  # even if this is ended before the server is up
     link = re.search(r"http\S+/\?token=\S+", process.stdout.readline())
     if link is None:
         process.wait()
@@ -112,14 +112,14 @@ def start_server(folder):
 
 
 def put_collections(client):
-    """The page's collection, and one that believes every click."""
+    """Create the page's collection, and one that believes every click."""
     settings = {"length": pages.PLACES, "settle": 0, "lifetime": 600.0, "keep_queries": True}
     client.put_collection(COLLECTIONS[OURS], **settings)
     client.put_collection(COLLECTIONS[BELIEVING], **settings, guard="Anyone", most_clicks=None)
 
 
 def main():
-    """Start everything, until Ctrl-C."""
+    """Run everything, until Ctrl-C."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=8000, help="of the page")
     parser.add_argument(
@@ -156,13 +156,13 @@ def main():
 
 
 def report(worth):
-    """What each ranker's lists are worth."""
+    """Print the value of each ranker's lists."""
     shares = ", ".join(f"{100 * value:.0f} ({name})" for name, value in worth.items())
     print(f"Of 100 people so many would open something: {shares}", flush=True)
 
 
 def wait(seconds, crowd, told):
-    """Until the time is over, if it ever is."""
+    """Wait until the time is over, or forever."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         time.sleep(min(seconds / 4, max(end - time.monotonic(), 0.0), 3600.0))

@@ -1,7 +1,7 @@
-"""Who searches: people, who open what others want too, and bots, who open what they are paid for.
+"""Simulated visitors of the search: people, who open what others want too, and bots, who open what they are paid for.
 
 What people want is taken from the packages themselves: the more of them depend on one, recommend or suggest it, the
-more readily it is opened. The engine does not look at that.
+more likely it is opened. The engine does not use that.
 """
 
 import json
@@ -25,7 +25,7 @@ ATTACKED, PAID = 5, 4  # queries in which bots click, and packages in each of th
 
 
 class Taste:
-    """What people like, and what bots are paid for: the truth, which no ranker is told."""
+    """What people like, and what bots are paid for: the truth, unknown to all rankers."""
 
     def __init__(self, engine):
         self.engine = engine
@@ -39,19 +39,19 @@ class Taste:
         return sorted(names, key=self.liked)[:PAID]
 
     def liked(self, name):
-        """The chance that somebody who looks at a package opens it."""
+        """The chance that a person who looks at a package opens it."""
         return min(0.02 + 0.06 * math.log2(1 + self.engine.packages[name].wanted), 0.5)
 
     def worth(self, names):
-        """The chance that somebody opens something of a list."""
+        """The chance that a person opens something in a list."""
         return 1.0 - math.prod(1.0 - self.liked(name) for name in names)
 
     def query(self, chance, bot):
-        """What somebody asks."""
+        """Draw a visitor's query."""
         return chance.choice(list(self.paid)) if bot else chance.choices(self.queries, self.weights)[0]
 
     def opened(self, query, names, chance, bot):
-        """What somebody opens of a list, from the top; None if nothing."""
+        """What a visitor opens in a list, from the top; None if nothing."""
         if bot:
             shown = [name for name in names if name in self.paid[query]]
             return chance.choice(shown) if shown else None
@@ -59,7 +59,7 @@ class Taste:
 
 
 def visit(site, server, taste, name, chance, bot=False):
-    """Search, open something, and let the page's beacon report it: query, list, what was opened."""
+    """Search, open something, and let the page's beacon report it; returns query, list and what was opened."""
     query = taste.query(chance, bot)
     address = f"{site}/?{urllib.parse.urlencode({'q': query})}"
     request = urllib.request.Request(address, headers={"cookie": f"visitor={name}"})
@@ -74,9 +74,9 @@ def visit(site, server, taste, name, chance, bot=False):
 
 
 class Crowd:
-    """People all the time, and bots for a while when they are called; each kind in a thread of its own.
+    """People all the time, and bots for a while once called; each kind in a thread of its own.
 
-    `told`: hears of every visit what was asked, shown and opened.
+    `told` is called for every visit with the query, the list and what was opened.
     """
 
     def __init__(self, site, server, taste, told, seed=0):
@@ -95,11 +95,11 @@ class Crowd:
 
     @property
     def attacked(self):
-        """Whether they are there."""
+        """Whether bots are active."""
         return time.monotonic() < self._until
 
     def end(self):
-        """Nobody comes any more."""
+        """Stop all visits."""
         self._ended.set()
         for thread in self._threads:
             thread.join()
@@ -113,7 +113,7 @@ class Crowd:
                 self._told(*visit(self._site, self._server, self.taste, name, chance, bot))
             except urllib.error.HTTPError as error:
                 error.close()
-                if not (bot and error.code == 429):  # more in a minute than one client may
+                if not (bot and error.code == 429):  # over the limit of one client
                     print("a visitor was turned away:", error)
             except OSError as error:
                 print("no answer:", error)

@@ -1,4 +1,4 @@
-"""The shop, steadyrank in shadow beside it, people, and a button that starts bots: python examples/shop/run.py
+"""The shop, with steadyrank in shadow, visitors, and a button that starts bots: python examples/shop/run.py
 
 Ctrl-C ends it; nothing is kept. `make shop` does the same.
 """
@@ -24,34 +24,34 @@ from steadyrank.client import Client
 STAGE = (pathlib.Path(__file__).parent / "stage.html").read_text()
 SERVER = "http://127.0.0.1:8080"
 BRANDS = {look: [product for product in PRODUCTS if product.startswith(look)] for look in LOOKS}
-BOARD = {  # the shop's rules, and lists for what is sold
+BOARD = {  # the shop's rules, and the goal of sales
     "items": PRODUCTS,
     "length": PLACES,
     "goal": "value",
     "rules": {
         "pins": {CAMPAIGN: ITS_PLACE},
         "groups": {look: {"items": items, "most": MOST} for look, items in BRANDS.items()},
-        "when_impossible": "best",  # where the campaign is not among what was searched for
+        "when_impossible": "best",  # in case a search does not find the campaign
     },
 }
 
 
 class Stage(Handler):
-    """The shop's pages with a column beside them that shows what goes on; the shop knows nothing of it."""
+    """The shop's pages with a column beside them that shows what goes on; the shop itself is unchanged."""
 
     client: Client
     crowd: Crowd
     dashboard = ""
 
     def do_GET(self):
-        """Answer a request; those for the shop as it does."""
+        """Answer a request; requests of the shop as before."""
         path, _, rest = self.path.partition("?")
         if path != "/stage.json":
             super().do_GET()
             return
         query, watch = dict(urllib.parse.parse_qsl(rest)).get("q", ""), self.client.watch("shop")
         theirs, ours = self.shop.list_for(query), self.ours_for(query, watch)
-        self.client.close()  # this thread ends with its visitor
+        self.client.close()  # this thread ends with its connection
         view = watch["view"]
         seen = {
             "theirs": theirs,
@@ -69,14 +69,14 @@ class Stage(Handler):
         self.send(200, json.dumps(seen), "application/json")
 
     def ours_for(self, query, watch):
-        """What steadyrank would show: the list that everybody gets, or of what was found the items it rates best."""
+        """What steadyrank would show: its common list, or for a search the found items that it rates best."""
         found = self.shop.found(query)
         first = [one["item"] for one in watch["list"] if one["item"] in found]
         rates = {one["item"]: one["estimate"] for one in self.client.state("shop")["items"]}
         return by_rules([*first, *sorted(set(found) - set(first), key=lambda product: -rates[product])])
 
     def do_POST(self):
-        """The button."""
+        """Handle the button."""
         if self.path != "/bots":
             super().do_POST()
             return
@@ -84,15 +84,15 @@ class Stage(Handler):
         self.send(200, "")
 
     def send(self, code, text, kind="text/html", cookie=None):
-        """One answer; a page with a list gets the column."""
+        """Send an answer; add the column to a page with a list."""
         super().send(code, text.replace("</main>", f"{STAGE}</main>"), kind, cookie)
 
 
 def start_server(folder):
-    """`steadyrank serve` on an empty store, and where its dashboard is."""
+    """Start `steadyrank serve` on an empty store; returns the address of its dashboard."""
     command = [sys.executable, "-m", "steadyrank.cli", "serve", "--store", f"sqlite:///{folder}/shop.db"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    atexit.register(process.terminate)  # also where somebody ends this before it has begun
+    atexit.register(process.terminate)  # even if this is ended before the server is up
     said = process.stdout.readline()
     link = re.search(r"http\S+/\?token=\S+", said)
     if link is None:
@@ -102,7 +102,7 @@ def start_server(folder):
 
 
 def main():
-    """Start everything, until Ctrl-C."""
+    """Run everything, until Ctrl-C."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=8000, help="of the shop")
     parser.add_argument(
@@ -140,14 +140,14 @@ def main():
 
 
 def report(theirs, ours):
-    """What both rankers would show by now."""
+    """Print what both rankers would show by now."""
     print(f"Most popular by now: {', '.join(theirs)}\nsteadyrank: {', '.join(ours)}")
     print(f"Of 100 people {100 * worth(theirs):.0f} would click, {100 * worth(ours):.0f} with steadyrank")
     print(f"They would spend {100 * sales(theirs):.0f} €, {100 * sales(ours):.0f} € with steadyrank")
 
 
 def wait(seconds, crowd):
-    """Until the time is over, if it ever is."""
+    """Wait until the time is over, or forever."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         time.sleep(min(seconds / 2, end - time.monotonic(), 3600.0))

@@ -1,7 +1,7 @@
-"""A small web shop, with the ranker it has always had: what was clicked most comes first. The standard library alone.
+"""A small web shop whose own ranker shows the most clicked products first. Uses only the standard library.
 
-steadyrank runs beside it, in shadow: it is told of every list and every sale, and never asked for a list. The lines
-that this takes end in `+ steadyrank`, here and in page.html; without them the shop shows the same lists. `run.py`
+steadyrank runs beside it, in shadow: it learns of every list and every sale, and is never asked for a list. The lines
+for that end in `+ steadyrank`, here and in page.html; without them the shop shows the same lists. `run.py`
 starts everything.
 """
 
@@ -21,8 +21,8 @@ KINDS = {"mug": 9, "lamp": 45, "chair": 120, "clock": 30, "basket": 18}  # price
 LOOKS = ("red", "blue", "oak", "brass", "tiny", "striped", "folding", "old", "glass", "plain")
 PRODUCTS = [f"{look} {kind}" for look, kind in itertools.product(LOOKS, KINDS)]
 PLACES = 5
-CAMPAIGN, ITS_PLACE = "plain basket", 4  # from 1
-MOST = 2  # of a brand in a list: what looks alike is of one maker
+CAMPAIGN, ITS_PLACE = "plain basket", 4  # places count from 1
+MOST = 2  # most products of a brand in a list; the first word of a name is its brand
 HERE = pathlib.Path(__file__).parent
 PAGE = (HERE / "page.html").read_text()
 PRODUCT = (
@@ -35,12 +35,12 @@ SCRIPTS["/beacon.js"] = HERE.parents[1] / "clients" / "js" / "src" / "beacon.js"
 
 
 def price(product):
-    """What a product costs."""
+    """The price of a product."""
     return KINDS[product.split()[1]]
 
 
 def by_rules(order):
-    """The list of products in this order, as far as the shop's rules allow: the campaign's place, and its brands'."""
+    """The list of products in this order, within the shop's rules: the campaign's place, and the limit per brand."""
     pinned = [CAMPAIGN] if CAMPAIGN in order else []
     taken, brands = [], collections.Counter(product.split()[0] for product in pinned)
     for product in order:
@@ -52,22 +52,22 @@ def by_rules(order):
 
 
 class Shop:
-    """Fifty products, how often each was clicked, and what was sold."""
+    """Fifty products, their clicks, and their sales."""
 
     def __init__(self, clicks=()):
         self.clicks, self.sold = collections.Counter(dict(clicks)), collections.Counter()
         self.shown = {}  # + steadyrank
 
     def found(self, query):
-        """Products whose names hold what was searched for."""
+        """Products whose names contain the query."""
         return [product for product in PRODUCTS if query.lower() in product]
 
     def list_for(self, query):
-        """The most clicked ones first, as far as the rules allow."""
+        """The most clicked ones first, within the rules."""
         return by_rules(sorted(self.found(query), key=lambda product: (-self.clicks[product], product)))
 
     def page(self, query, visitor):
-        """A page with a list, for a visitor."""
+        """A page with a list for a visitor."""
         items = self.list_for(query)
         page = PAGE.replace("QUERY", html.escape(query)).replace("LIST", "\n".join(map(row, items)))
         impression = self._shadow(items, self.found(query), visitor)  # + steadyrank
@@ -76,7 +76,7 @@ class Shop:
         return page
 
     def sell(self, product, visitor):
-        """Somebody buys."""
+        """Sell a product."""
         self.sold[product] += 1
         try:  # + steadyrank
             if seen := self.shown.get((visitor, product)):  # + steadyrank
@@ -96,7 +96,7 @@ class Shop:
 
 
 def row(item):
-    """A place of a list."""
+    """One product of a list."""
     return f'<li><a href="/go?{urllib.parse.urlencode({"item": item})}">{html.escape(item)}</a></li>'
 
 
@@ -134,12 +134,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send(404, "There is no such page.")
 
     def visitor(self):
-        """Who looks: by a cookie, which a new visitor gets."""
+        """The visitor, identified by a cookie, which a new visitor gets."""
         cookie = http.cookies.SimpleCookie(self.headers.get("cookie", "")).get("visitor")
         return cookie.value if cookie else token_hex()
 
     def send(self, code, text, kind="text/html", cookie=None):
-        """One answer."""
+        """Send an answer."""
         content = text.encode()
         self.send_response(code)
         self.send_header("content-type", f"{kind}; charset=utf-8")
@@ -150,16 +150,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format, *arguments):
-        """Say nothing of single requests."""
+        """Do not log single requests."""
 
 
 class _Server(http.server.ThreadingHTTPServer):
     def handle_error(self, request, client_address):
-        """Say nothing of visitors who left before their answer."""
+        """Ignore visitors who left before their answer."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
 
 def serve(shop, port=8000, handler=Handler):
-    """A server of a shop, to be started."""
+    """A server of a shop, not started yet."""
     return _Server(("127.0.0.1", port), type("ShopHandler", (handler,), {"shop": shop}))

@@ -1,4 +1,4 @@
-"""Who comes to the shop: people, who click what they like and buy some of it, and bots, who click what pays."""
+"""Simulated visitors of the shop: people, who click what they like and buy some of it, and paid bots."""
 
 import html
 import json
@@ -15,14 +15,14 @@ from shop import PLACES, PRODUCTS, price
 _chance = random.Random(7)
 LIKED = {product: _chance.uniform(0.01, 0.06) for product in PRODUCTS}
 LIKED |= dict(zip(_chance.sample(PRODUCTS, 8), (0.42, 0.38, 0.35, 0.32, 0.3, 0.28, 0.26, 0.24), strict=True))
-BOUGHT = {product: _chance.uniform(0.05, 0.25) for product in PRODUCTS}  # how many clicks of people lead to a sale
-LATER, SECONDS = 0.5, 5.0  # so many of the sales are made later, by so many seconds on average
+BOUGHT = {product: _chance.uniform(0.05, 0.25) for product in PRODUCTS}  # chance of a sale per click of a person
+LATER, SECONDS = 0.5, 5.0  # share of the sales that are made later, and the mean delay
 PAID = sorted(PRODUCTS, key=LIKED.__getitem__)[:3]
-PEOPLE, BOTS = 200, 40  # how many there are of each
+PEOPLE, BOTS = 200, 40  # number of each
 
 
 def worth(items):
-    """The chance that somebody clicks in a list, by what people like: the truth, which neither ranker is told."""
+    """The chance that a person clicks in a list: the truth, unknown to both rankers."""
     nobody = 1.0
     for item in items:
         nobody *= 1.0 - LIKED[item]
@@ -30,7 +30,7 @@ def worth(items):
 
 
 def sales(items):
-    """What a visitor to a list spends on average, who scans from the top and leaves with the first click."""
+    """Mean sales per visitor to a list, for people who scan from the top and leave with the first click."""
     total, here = 0.0, 1.0
     for item in items:
         total += here * LIKED[item] * BOUGHT[item] * price(item)
@@ -39,7 +39,7 @@ def sales(items):
 
 
 def past(n=3_000, seed=1):
-    """Lists of last month, when the shop tried all its products at random places, and what people clicked."""
+    """Lists of last month, when the shop tried all its products at random places, with people's clicks."""
     chance = random.Random(seed)
     for _ in range(n):
         items = chance.sample(PRODUCTS, PLACES)
@@ -47,7 +47,7 @@ def past(n=3_000, seed=1):
 
 
 def visit(shop, server, name, chance, bot=False):
-    """Look at the shop's page from the top, click, and let the page's beacon report it. What was clicked, if any."""
+    """Look at the shop's page from the top, click, and let the beacon report it; returns what was clicked, if any."""
     request = urllib.request.Request(f"{shop}/", headers={"cookie": f"visitor={name}"})
     with urllib.request.urlopen(request, timeout=10) as answer:
         page = answer.read().decode()
@@ -55,7 +55,7 @@ def visit(shop, server, name, chance, bot=False):
     paid = {item: 0.8 if item in PAID else 0.0 for item in PRODUCTS}
     likes = paid if bot else LIKED
     clicked = next((item for item in items if chance.random() < likes[item]), None)
-    opened = PAID if bot else [clicked] if clicked else []  # a bot needs no list to open what it is paid for
+    opened = PAID if bot else [clicked] if clicked else []  # bots open what they are paid for without a list
     for item in opened:
         urllib.request.urlopen(f"{shop}/go?{urllib.parse.urlencode({'item': item})}", timeout=10).close()
     found = re.search(r'impression: "([^"]+)"', page)
@@ -66,14 +66,14 @@ def visit(shop, server, name, chance, bot=False):
 
 
 def buy(shop, name, item):
-    """Buy what was clicked."""
+    """Buy a product that was clicked."""
     address = f"{shop}/buy?{urllib.parse.urlencode({'item': item})}"
     request = urllib.request.Request(address, b"", headers={"cookie": f"visitor={name}"})
     urllib.request.urlopen(request, timeout=10).close()
 
 
 class Crowd:
-    """People all the time, and bots for a while when they are called; each kind in a thread of its own."""
+    """People all the time, and bots for a while once called; each kind in a thread of its own."""
 
     def __init__(self, shop, server, seed=0):
         self._shop, self._server, self._chance = shop, server, random.Random(seed)
@@ -89,11 +89,11 @@ class Crowd:
 
     @property
     def attacked(self):
-        """Whether they are there."""
+        """Whether bots are active."""
         return time.monotonic() < self._until
 
     def end(self):
-        """Nobody comes any more."""
+        """Stop all visits."""
         self._ended.set()
         for thread in self._threads:
             thread.join()
@@ -114,7 +114,7 @@ class Crowd:
                     buy(self._shop, *sale[1:])
             except urllib.error.HTTPError as error:
                 error.close()
-                if not (bot and error.code == 429):  # more answers in a minute than one client may give
+                if not (bot and error.code == 429):  # over the limit of one client
                     print("a visitor was turned away:", error)
             except OSError as error:
                 print("no answer:", error)

@@ -1,8 +1,8 @@
-"""Rank films for visitors from a cold start, with and without what is known of both: python examples/cold_start.py.
+"""Rank films for visitors from a cold start, with and without features: python examples/cold_start.py.
 
-500 films that nobody has seen yet, and simulated visitors of the bundled world `contextual-films`, who look at a list
-from the top and click the first film they like. Of a film seven qualities and four tastes are told, of a visitor the
-same four tastes; four more tastes that visitors go by nobody knows.
+500 films without any clicks, and simulated visitors of the bundled world `contextual-films`, who look at a list
+from the top and click the first film they like. Seven qualities and four tastes of a film are known, and the
+same four tastes of a visitor; four more tastes that decide what visitors like are unknown.
 """
 
 import argparse
@@ -19,13 +19,13 @@ parser.add_argument("--seed", type=int, default=1)
 options = parser.parse_args()
 
 world = sr.profile("contextual-films")
-logits = np.log(world.attraction / (1 - world.attraction))  # of the visitor who has no taste
+logits = np.log(world.attraction / (1 - world.attraction))  # of a visitor without any taste
 qualities = world.features[:, 1 : 1 + QUALITIES]
 tastes = world.features[:, 1 + QUALITIES :]
 titles = [f"film {k + 1}" for k in range(len(logits))]
 number = {title: k for k, title in enumerate(titles)}
 
-# each feature is declared by its range, and told by name
+# each feature is declared by its range, and given by name
 space = sr.FeatureSpace(
     {f"quality {i + 1}": [-4, 4] for i in range(QUALITIES)} | {f"taste {i + 1}": [-2, 2] for i in range(TOLD)},
     {f"likes taste {i + 1}": [-1, 1] for i in range(TOLD)},
@@ -38,12 +38,12 @@ films = {
 
 
 def clicked(ranker: sr.Ranker, told: bool) -> list[int]:
-    """Which visits ended with a click."""
+    """The visits that ended with a click."""
     rng, found = np.random.default_rng(options.seed), []
     for visit in range(options.visits):
         likes = rng.uniform(-1, 1, TASTES)
         chances = 1 / (1 + np.exp(-logits - tastes @ likes))
-        wanted = rng.random(len(titles)) < chances  # the same visitors, whoever ranks
+        wanted = rng.random(len(titles)) < chances  # the same visitors for both rankers
         known = {f"likes taste {i + 1}": likes[i] for i in range(TOLD)} if told else None
         shown = ranker.rank(features=known)
         first = next((title for title in shown.items if wanted[number[title]]), None)

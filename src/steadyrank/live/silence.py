@@ -1,7 +1,7 @@
 """How unanswered lists count. Ours, no paper's.
 
 If pages report only clicks, a list without an answer was looked at and not clicked. But anybody who requests lists
-can leave them unanswered, and nobody may ever have seen them. So answers vouch for silence: with each answer, as many
+can leave them unanswered, and maybe nobody has seen them. So answers vouch for silence: with each answer, as many
 unanswered lists as usual on this board count as not clicked; the others count for nothing. Lists are drawn alike for
 all clients, so silence in a constant proportion lowers all estimates alike, in order.
 """

@@ -38,7 +38,7 @@ def _watch(
 ) -> list[Any]:
     """Feed visits of heavy clients, new ones and silent ones, and impossible feedback; return the guard's decisions.
 
-    Includes outcomes of clicks, of clicks that never were and of long past rounds, and some that are taken back.
+    Includes outcomes of clicks, of clicks that never were and of long past rounds, and some that are retracted.
     """
     name = type(guard).__name__
     world = np.random.default_rng(2)

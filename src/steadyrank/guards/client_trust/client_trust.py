@@ -42,12 +42,12 @@ from .recent_visits import (
     write_visit,
 )
 
-# places of ClientTrust.tally; FOUND: consecutive fits that found somebody; below 0: that found nobody
+# places of ClientTrust.tally; FOUND: consecutive fits with a finding; below 0: without one
 REFUSED, RETRACTED, LATELY, DOWN, STOOD_DOWN, FOUND = range(6)
 ALL_REFUSED = RECENT << 20  # LATELY if every visit was refused
 FIRST_FIT = 200  # visits: a few of each of several clients
 FITS = 8  # in the time in which all remembered visits are replaced: a fit costs as much as that share of it
-STARTS = 4  # fits that try each start once: if none finds anybody, nobody is there
+STARTS = 4  # fits that try each start once: if none has a finding, there is nothing to find
 
 
 class ClientTrust(NamedTuple):

@@ -87,7 +87,7 @@ def places_by_looks(learner: Any, visit: Visit, size: int) -> list[int]:
 
 
 def note_arranged(learner: Any, visit: Visit, before: int, ranking: Ints, note: Floats) -> None:
-    """Adapt the note of a list of `before` items to the list that was made of it.
+    """Adapt the note of a list of `before` items to the final list.
 
     The chance that each place was looked at, if it is not clicked, depends on the item there.
     """

@@ -1,9 +1,9 @@
-"""Which regime recent feedback belongs to: a Bayes factor over all items at once. Ours, no paper's.
+"""The change test: which regime recent feedback belongs to, by a Bayes factor over all items. Ours, no paper's.
 
 The feedback of each span is predicted from the rounds of the current regime before it, from each stored regime, and
-from a new one that may differ in any item. What a regime expects of an item is a Beta law: a `Forecast` holds those
-of all regimes, whether they come from counts, as here, or from models with features. Nothing here reads what is
-counted apart. A single item is judged as in the audit of click logs; `item_evidence` lists the differences.
+from a new one that may differ in any item. A regime predicts an item by a Beta distribution: a `Forecast` holds those
+of all regimes, computed from counts, as here, or from models with features. Untested feedback is never
+read. A single item is judged as in the audit of click logs; `item_evidence` lists the differences.
 """
 
 import math

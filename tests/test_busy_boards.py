@@ -148,7 +148,7 @@ async def test_work_of_an_event_is_done_in_a_thread_and_nothing_follows_meanwhil
 
     def one(line, made):
         yield (step := Work(functools.partial(work, line.seq)))
-        applied.append(step.made())
+        applied.append(step.result())
         return "done"
 
     async def look():

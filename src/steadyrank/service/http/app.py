@@ -233,8 +233,8 @@ class _Endpoint:
     def __init__(self, service: Service, route: Route) -> None:
         self._service, self._route = service, route
         self.name = f"{route.method} {route.path}"
-        self._decoder = None if route.takes is None else msgspec.json.Decoder(route.takes)
-        self._slicer = None if route.takes is None else Slicer(route.takes)
+        self._decoder = None if route.request_schema is None else msgspec.json.Decoder(route.request_schema)
+        self._slicer = None if route.request_schema is None else Slicer(route.request_schema)
         most = SMALL if not route.large else BATCH if route.scope == "public" else LARGE
         self._most = min(most, service.limits.body_bytes)
         self._large_turns = asyncio.Semaphore(_LARGE_AT_ONCE)
@@ -343,7 +343,7 @@ class _Endpoint:
             async with worker.cache.hold_board(board):
                 if route.run not in self._shared:
                     check_path(worker.boards.get(board), route.path)
-                return await (route.run(call, *body) if route.act is None else recorded(route, who, call, *body))
+                return await (route.run(call, *body) if route.change is None else recorded(route, who, call, *body))
 
         if self._decoder is None or self._slicer is None:
             return await run()

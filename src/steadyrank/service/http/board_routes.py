@@ -398,8 +398,8 @@ async def forget_client(call: Call) -> ForgottenOut:
 
 async def recorded(route: Route, who: str, call: Call, *body: Any) -> Any:
     """Run a route after recording the request; a refusal is recorded as well."""
-    assert route.act is not None
-    what, detail = route.act.what, route.act.detail(call, *body)
+    assert route.change is not None
+    what, detail = route.change.what, route.change.detail(call, *body)
     await call.worker.log_writer.run_chore(_row(call, who, what, detail))
     try:
         return await route.run(call, *body)

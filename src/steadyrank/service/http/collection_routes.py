@@ -36,7 +36,7 @@ from ..board.timeline import TimelineOut
 from ..worker import reconfigure
 from ..worker.board_session import BoardSession
 from ..worker.forgetting import forget
-from ..worker.listing import Found, query_listing
+from ..worker.listing import EngineResult, query_listing
 from ..worker.rank_and_answer import check_theirs
 from ..worker.worker import Worker
 from .board_routes import ParkedOut, given_settings, list_by_name
@@ -247,7 +247,7 @@ async def take_past(call: Call, body: QueryHistoryIn) -> HistoryOut:
 
 
 def _past(session: BoardSession, row: QueryPastIn) -> events.Past:
-    results = Found(row.query, row.items if row.candidates is None else row.candidates, row.scores)
+    results = EngineResult(row.query, row.items if row.candidates is None else row.candidates, row.scores)
     listing = query_listing(session, results)
     check_list(session, row.items)
     places, answer = listing.places_of(row.items), parse_answer(row).to(row.items)

@@ -13,7 +13,7 @@ from ..board.guard_summary import suspects
 from ..board.interleaving_summary import InterleavingOut, summarize_interleaving
 from ..worker import observing, rank_and_answer
 from ..worker.board_session import BoardSession
-from ..worker.listing import Found
+from ..worker.listing import EngineResult
 from ..worker.observing import ComparisonOut, ObserveOut
 from .board_routes import check_items
 from .rank_routes import check_number, check_sender, parse_answer
@@ -77,7 +77,7 @@ async def observe_at(call: Call, body: ObserveIn, stream: str = "", offset: int 
         known_of_visit(session, body.features, body.segment),
         stream,
         offset,
-        _found(session, body),
+        _engine_result(session, body),
     )
     seen = await observing.observe(call.worker, session, report)
     if amount is not None and isinstance(body.clicked, str):
@@ -97,7 +97,7 @@ def _amount(call: Call, session: BoardSession, body: ObserveIn) -> float | None:
     return amount_of(body.value, "")
 
 
-def _found(session: BoardSession, body: ObserveIn) -> Found | None:
+def _engine_result(session: BoardSession, body: ObserveIn) -> EngineResult | None:
     """The candidates of a collection's list; None for a board. Raises Refused if given or missing wrongly."""
     if session.keys is None:
         if body.query is not None or body.scores is not None:
@@ -105,7 +105,7 @@ def _found(session: BoardSession, body: ObserveIn) -> Found | None:
         return None
     if body.query is None:
         raise Refused(422, "a list of a collection needs the query that it was for")
-    return Found(body.query, body.items if body.candidates is None else body.candidates, body.scores)
+    return EngineResult(body.query, body.items if body.candidates is None else body.candidates, body.scores)
 
 
 def _check_chances(name: str, given: list[float] | None, size: int) -> None:

@@ -61,7 +61,9 @@ _PARTS = {
 
 def describe() -> dict[str, Any]:
     """Build the whole description."""
-    used = [schema for route in ROUTES for schema in (route.takes, route.gives) if schema is not None]
+    used = [
+        schema for route in ROUTES for schema in (route.request_schema, route.response_schema) if schema is not None
+    ]
     _, components = msgspec.json.schema_components([*used, ErrorOut], ref_template="#/components/schemas/{name}")
     paths: dict[str, Any] = {}
     for route in ROUTES:
@@ -86,8 +88,8 @@ def _operation(route: Route) -> dict[str, Any]:
     shared = "collection" in names and route.run.__module__ != collection_routes.__name__
     error = {"application/json": {"schema": _reference(ErrorOut)}}
     given: dict[str, Any] = {FILE_TYPE: {"schema": {"type": "string"}}}
-    if route.gives is not None:
-        given = {"application/json": {"schema": _reference(route.gives)}}
+    if route.response_schema is not None:
+        given = {"application/json": {"schema": _reference(route.response_schema)}}
     query: list[dict[str, Any]] = [{"name": name, "in": "query", "schema": _QUERY[name]} for name in route.query]
     if most := _MOST.get(route.run.__name__):
         query[0] = query[0] | {"schema": _QUERY["limit"] | {"maximum": most, "default": most}}
@@ -102,8 +104,8 @@ def _operation(route: Route) -> dict[str, Any]:
             **{code: {"description": words, "content": error} for code, words in _REFUSALS.items()},
         },
     }
-    if route.takes is not None:
-        body = {"application/json": {"schema": _reference(route.takes)}}
+    if route.request_schema is not None:
+        body = {"application/json": {"schema": _reference(route.request_schema)}}
         operation["requestBody"] = {"required": route.run.__name__ not in _NO_BODY_NEEDED, "content": body}
     operation["security"] = [{}, {"key": []}]
     return operation

@@ -24,7 +24,7 @@ from ..storage import Unavailable
 from ..worker import rank_and_answer
 from ..worker.board_session import BoardSession
 from ..worker.impression_ids import FORGED, ImpressionId
-from ..worker.listing import Found
+from ..worker.listing import EngineResult
 from ..worker.rank_and_answer import GivenList, check_theirs
 from ..worker.replicas import Replicas
 from ..worker.worker import Worker
@@ -279,8 +279,13 @@ def list_for(worker: Worker | Replicas, session: BoardSession, body: QueryRankIn
     """Make a list of a collection."""
     check_sender(body.client, body.cohort)
     check_number("theirs", body.theirs)
-    found, who = Found(body.query, body.candidates, body.scores), (body.client, body.cohort, body.theirs)
-    given = rank_and_answer.rank(worker, session, None, body.length, *who, found=found, rules=_rules(body))
+    engine_result, who = (
+        EngineResult(body.query, body.candidates, body.scores),
+        (body.client, body.cohort, body.theirs),
+    )
+    given = rank_and_answer.rank(
+        worker, session, None, body.length, *who, engine_result=engine_result, rules=_rules(body)
+    )
     return _out(given, 0)
 
 
@@ -330,7 +335,7 @@ async def _add_unknown(call: Call, session: BoardSession, body: RankIn) -> None:
     others = fresh([*(body.candidates or ()), *(body.theirs or ())], session.board.learner_state.slots)
     if others:
         _rules(body)
-        rank_and_answer.places(session, body.length)
+        rank_and_answer.list_length(session, body.length)
         session.board.learner_state.features.check_visit(visit)
         call.require("observe", session.name)
         check_items(others)

@@ -82,16 +82,16 @@ class Route(NamedTuple):
     summary: str
     run: Callable[..., Awaitable[Any]]  # of the call, and of the body if it takes one
     large: bool = False
-    act: Change | None = None  # set if the change is recorded
+    change: Change | None = None  # set if the change is recorded
     query: tuple[str, ...] = ()  # accepted query parameters
 
     @property
-    def takes(self) -> Any:
+    def request_schema(self) -> Any:
         """The schema of the body, or None."""
         return self.run.__annotations__.get("body")
 
     @property
-    def gives(self) -> Any:
+    def response_schema(self) -> Any:
         """The schema of the answer, or None for a file."""
         given: Any = self.run.__annotations__["return"]
         if given is File:

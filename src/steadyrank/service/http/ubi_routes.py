@@ -23,7 +23,7 @@ from ..storage import Unavailable
 from ..worker import observing, rank_and_answer
 from ..worker.board_session import BoardSession
 from ..worker.impression_ids import ImpressionId
-from ..worker.listing import Found
+from ..worker.listing import EngineResult
 from .observe_routes import check_list
 from .rank_routes import check_sender
 from .request import AWAY, Call, at_owners, forward, gather_in_turns
@@ -473,7 +473,7 @@ async def _observe(
 ) -> str:
     client = None if entry.client is None else str(entry.client)
     check_sender(client, None)
-    found_for = None if query is None else Found(query, items)
-    rest: Any = client, {}, None, (), (), features, *entry.place, found_for
+    engine_result = None if query is None else EngineResult(query, items)
+    rest: Any = client, {}, None, (), (), features, *entry.place, engine_result
     report = observing.Report(entry.id, items, answer, time, *rest)
     return (await observing.observe(call.worker, session, report)).outcome

@@ -142,7 +142,7 @@ class QueryListing:
         return ShownItems(self.query, codes.tolist(), names if new.any() else [], "" if kept_already else self._text)
 
 
-class Found(NamedTuple):
+class EngineResult(NamedTuple):
     """An engine's result for a query: candidates in its order, and their scores if known."""
 
     query: str
@@ -150,10 +150,10 @@ class Found(NamedTuple):
     scores: Sequence[float] | None = None
 
 
-def query_listing(session: BoardSession, found: Found, rules: Rules | None = None) -> QueryListing:
+def query_listing(session: BoardSession, engine_result: EngineResult, rules: Rules | None = None) -> QueryListing:
     """The listing of a collection for an engine's result; `rules`: those that the list must keep."""
     state, own = session.board.learner_state, session.board.config.collection
     assert session.keys is not None
     assert own is not None
     assert isinstance(state, CollectionState)
-    return QueryListing(state, session.keys, own.keep_queries, *found, rules)
+    return QueryListing(state, session.keys, own.keep_queries, *engine_result, rules)

@@ -26,7 +26,7 @@ from ..board.schema import IntervalOut, Schema
 from ..storage import Sender, Unavailable, open_store
 from .board_session import BoardSession
 from .impression_ids import ImpressionId, seal
-from .listing import Found, query_listing
+from .listing import EngineResult, query_listing
 from .log_rows import read_event
 from .rank_and_answer import TOO_MANY, TOO_MANY_LISTS, TOO_MANY_UNNAMED, check_kinds
 from .worker import Worker
@@ -51,7 +51,7 @@ class Report(NamedTuple):
     features: Values | None = None
     stream: str = ""  # the stream partition and offset it came from; empty: not from a stream
     offset: int = 0
-    found: Found | None = None  # in a collection: the candidates the list was chosen from
+    engine_result: EngineResult | None = None  # in a collection: the candidates the list was chosen from
 
 
 class ObserveOut(Schema):
@@ -134,9 +134,9 @@ def _both_lists(worker: Worker, session: BoardSession, report: Report) -> _BothL
     if session.keys is None:
         ours = _our_list(worker, session, report)
         return _BothLists([state.slots[item] for item in report.items], ours, None, state.items_at(ours))
-    if report.found is None:
+    if report.engine_result is None:
         return _known_list(session, report)
-    listing = query_listing(session, report.found)
+    listing = query_listing(session, report.engine_result)
     ranking = listing.places_of(report.items)
     places, _ = listing.draw(Visit(1), len(report.items), worker.chance)
     return _BothLists(ranking, listing.codes[places].tolist(), listing.shown(ranking), listing.names_of(places))

@@ -21,7 +21,7 @@ from ..board.checks import as_logged
 from ..storage import Sender, Unavailable
 from .board_session import BoardSession
 from .impression_ids import FORGED, ImpressionId, Signer, seal
-from .listing import BoardListing, Found, Listing, query_listing
+from .listing import BoardListing, EngineResult, Listing, query_listing
 from .log_writer import MOST_BEHIND
 from .replicas import Replicas
 from .worker import Worker
@@ -51,13 +51,13 @@ def rank(
     cohort: Mapping[str, str] | None = None,
     theirs: Sequence[str] | None = None,
     features: Values | None = None,
-    found: Found | None = None,
+    engine_result: EngineResult | None = None,
     rules: Rules | None = None,
 ) -> GivenList:
     """Make a list with an impression id. It is logged asynchronously.
 
     `client`: the name of the visitor; `cohort`: the names of its cohorts, by kind. `theirs`: the caller's own list,
-    to be interleaved with ours. `features`: of the visit. `found`: for a collection, what to rank instead of
+    to be interleaved with ours. `features`: of the visit. `engine_result`: for a collection, what to rank instead of
     candidates. `rules`: for this list, in addition to the board's.
     """
     if worker.log_writer.behind >= MOST_BEHIND:
@@ -66,9 +66,11 @@ def rank(
     board, now, seen = session.board, worker.clock(), worker.seen(session)
     rules = board.rules(rules)
     listing: Listing = (
-        BoardListing(board, candidates, rules) if found is None else query_listing(session, found, rules)
+        BoardListing(board, candidates, rules)
+        if engine_result is None
+        else query_listing(session, engine_result, rules)
     )
-    size, visit_features = places(session, length), board.learner_state.features.of_visit(features)
+    size, visit_features = list_length(session, length), board.learner_state.features.of_visit(features)
     others, size = [] if theirs is None else listing.places_of(theirs), min(size, listing.most)
     round_ = max(session.round, board.impressions.rounds) + 1
     hashed = 0 if client is None else session.hash_client(client)
@@ -104,7 +106,7 @@ def rank(
     return GivenList(impression, listing.names_of(slots), expires, listing.unkept)
 
 
-def places(session: BoardSession, length: int | None) -> int:
+def list_length(session: BoardSession, length: int | None) -> int:
     """The number of places of a list. Raises Refused if the requested length is invalid."""
     most = session.board.length
     if length is not None and not 1 <= length <= most:

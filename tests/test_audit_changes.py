@@ -12,7 +12,7 @@ import steadyrank as sr
 from steadyrank.audit.detect import client_tests, clients
 from steadyrank.audit.detect.changed_stretches import intervals
 from steadyrank.audit.detect.findings import BoardTask, analyse, certainty
-from steadyrank.audit.detect.scales import summed_up
+from steadyrank.audit.detect.scales import prepare_units
 from steadyrank.click_logs.holidays import holiday
 from steadyrank.click_logs.looks import Impressions
 from steadyrank.comparison.count_tests import beta_binomial
@@ -108,7 +108,7 @@ def test_attacks_that_overlap_are_told_apart():
     one, two = np.argsort(ATTRACTION)[12:15], np.argsort(ATTRACTION)[-3:]
     bits[2_000:4_000] |= np.isin(lists[2_000:4_000], one)
     bits[3_200:5_500] &= ~np.isin(lists[3_200:5_500], two)
-    found = intervals(summed_up(cascade(lists, bits)))
+    found = intervals(prepare_units(cascade(lists, bits)))
     edges = sorted({edge for part in found for edge in (part.start, part.end)})
     assert [round(edge, -2) for edge in edges] == [2000, 3200, 4000, 5500]
 

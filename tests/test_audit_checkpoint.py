@@ -229,7 +229,7 @@ def test_a_folder_that_is_no_place_for_it_is_refused(folder, tmp_path, capsys):
     ):
         assert main(["audit", log, "--json", "--keep", str(place)]) == 2
         assert words in capsys.readouterr().err
-    with pytest.raises(ValueError, match="is for files"):
+    with pytest.raises(ValueError, match="only works for files"):
         sr.audit(frame(), keep=tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
     (tmp_path / "kept").mkdir()

@@ -203,7 +203,12 @@ def test_a_file_that_was_written_again_as_it_was_is_known(folder):
 
 @pytest.mark.parametrize(
     ("content", "word"),
-    [(b"", "is no state"), (b"time,item\n1,2\n", "is no state"), (since.MAGIC, "is damaged"), (None, "is damaged")],
+    [
+        (b"", "is not a state"),
+        (b"time,item\n1,2\n", "is not a state"),
+        (since.MAGIC, "is damaged"),
+        (None, "is damaged"),
+    ],
 )
 def test_a_state_that_is_none_is_refused_by_name(folder, content, word):
     state, log = folder / "last", folder / "day-0.parquet"

@@ -70,7 +70,7 @@ def test_a_log_by_parts_has_the_same_interval_and_clients(monkeypatch, several):
     monkeypatch.setattr(scales, "ENTRIES", 8_000)
     monkeypatch.setattr(scales, "BLOCK", 1 << 11)
     shown = read([frame], {}).impressions
-    units = scales.summed_up(shown)
+    units = scales.prepare_units(shown)
     assert units.span >= 16
     assert units.item.size <= 8_000
     assert units.looks.sum() == shown.item.size + (N if several else 0)

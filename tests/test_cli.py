@@ -162,7 +162,7 @@ def test_help_of_every_command_is_complete_and_names_defaults_that_mean_somethin
 
 def test_help_names_defaults(capsys):
     for arguments, words in {
-        ("serve",): ["(default: 8080)", "(default: 5,000,000)", "(default: what STEADYRANK_STORE says"],
+        ("serve",): ["(default: 8080)", "(default: 5,000,000)", "(default: the value of STEADYRANK_STORE"],
         ("audit",): ["(default: 1%)", "(default: 7)"],
         ("compare",): ["(default: CascadeTS CascadeUCBV M2UCBV)", "(default: 40,000)"],
         ("profile", "build", "yelp"): ["(default: Philadelphia)"],

@@ -171,7 +171,7 @@ def test_logs_say_what_came_of_clicks(server, send):
         ("price", rows, "price"),
         ("paid", [{"items": ["a"], "clicked": "a", "paid": -1.0}], "at least 0, not -1.0"),
         ("paid", [{"items": ["a", "b"], "clicked": [1, 1], "paid": 3.0}], "of one click, and there are 2"),
-        ("clicked", [{"impression": 1, "item": x, "clicked": 1} for x in "ab"], "only logs with a row a list"),
+        ("clicked", [{"impression": 1, "item": x, "clicked": 1} for x in "ab"], "only logs with one row per list"),
     ):
         code, said = send("paid", wrong, "--value", column)
         assert (code, words in said.err) == (2, True), said.err

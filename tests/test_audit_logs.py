@@ -357,7 +357,7 @@ def test_ray_is_given_time_to_start_and_its_tasks_go_first(monkeypatch):
         monkeypatch.delenv(name)  # what the audit sets is undone after the test
     with pytest.raises(ConnectionError, match=r"did not start on this machine \(Timed out.*without --on ray"):
         sr.audit(PLAIN, on="ray")
-    with pytest.raises(ValueError, match="uses a Ray already"):
+    with pytest.raises(ValueError, match="already uses Ray"):
         sr.audit(PLAIN, on="ray")
     assert asked == ["120", "0"]
 

@@ -785,7 +785,7 @@ def test_a_learner_is_told_who_came_and_what_is_known():
     [
         (np.zeros((7, 2)), r"one row for each of 8 items; their shape is \(7, 2\)"),
         (np.full((8, 1), np.inf), "features must be finite; those of item 0"),
-        ("red", "features must be one row of numbers an item, not 'red'"),
+        ("red", "features must be one row of numbers per item, not 'red'"),
     ],
 )
 def test_features_that_cannot_be(features, message):

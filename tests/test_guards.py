@@ -159,7 +159,7 @@ def test_a_ranker_with_several_guards(tmp_path):
         ({"guard": guards, "guard_settings": {"visits": 2}}, "of several, each has its own"),
         ({"guard": []}, "guards must name at least one guard"),
         ({"guard": ["Quota", "Quota"]}, "Quota is among them twice"),
-        ({"guard": ["Quota", "Anyone"]}, "Anyone hears everybody"),
+        ({"guard": ["Quota", "Anyone"]}, "Anyone admits every visit"),
         ({"guard": [("Quota", 2)]}, "a pair of that and its settings, not"),
     ):
         with pytest.raises(ValueError, match=words):

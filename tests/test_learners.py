@@ -539,7 +539,7 @@ def test_learners_that_are_not_live_refuse_an_unknown_horizon(name):
         told = Problem(30, 4, 0, attraction=np.full(30, 0.1), features=np.ones((30, 2)))
         make(sr.learners()[name], told, settings={})
         return
-    with pytest.raises(ValueError, match=f"{name} needs the horizon beforehand"):
+    with pytest.raises(ValueError, match=f"{name} needs to know the horizon"):
         make(sr.learners()[name], Problem(30, 4, 0), settings={})
 
 

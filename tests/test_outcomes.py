@@ -385,7 +385,9 @@ def test_rules_hold_and_boosts_are_factors_on_what_clicks_are_worth():
              for factor in (0.1, 10.0)}  # fmt: skip
     assert first[0.1] <= 2
     assert first[10.0] >= 36
-    with pytest.raises(Refused, match="boosts need a learner that says what clicks are worth, which Own does not"):
+    with pytest.raises(
+        Refused, match="boosts need a learner that estimates what clicks are worth, which Own does not"
+    ):
         sr.Ranker(ITEMS, 3, Own, settings={"goal": "value"}).rank(rules={"boosts": {"fig": 2.0}})
 
 

@@ -377,7 +377,7 @@ print((run.regret[0, 1] - run.regret[0, 0]) / 100)
         ("PBMFTRL", {"rate": 0}, "rate must be a finite number from 0.001 to 1000.0, not 0"),
         ("PBMHB", {"sweeps": 0}, "sweeps must be a whole number from 1 to 1000, not 0"),
         ("PBMUCB", {"epsilon": -1}, "epsilon must be a finite number of at least 0.0, not -1"),
-        ("DCMKLUCB", {"onward": [0.1]}, "onward must be 4 numbers from 0 to 1, one a place"),
+        ("DCMKLUCB", {"onward": [0.1]}, "onward must be 4 numbers from 0 to 1, one per place"),
     ],
 )
 def test_bad_settings_are_named(name, settings, words):

@@ -319,7 +319,9 @@ def test_bad_rules_are_refused_by_name(taught, rules, words):
 
 
 def test_a_learner_without_estimates_refuses_boosts(state):
-    with pytest.raises(sr.Refused, match="boosts need a learner that says how attractive items are, which ByNumber"):
+    with pytest.raises(
+        sr.Refused, match="boosts need a learner that estimates how attractive items are, which ByNumber"
+    ):
         listed(state, {"boosts": {"i1": 2.0}})
 
 

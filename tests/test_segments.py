@@ -176,7 +176,9 @@ def test_unknown_segments_and_learners_without_any_are_refused_by_name():
         ranker.rank(segment="tablet")
     with pytest.raises(sr.Refused, match="segments="):
         sr.Ranker(names, 2).rank(segment="phone")
-    with pytest.raises(ValueError, match="SteadyRank has one list for all segments; a list each: SteadyRankSegments"):
+    with pytest.raises(
+        ValueError, match="SteadyRank makes one list for all segments; one per segment: SteadyRankSegments"
+    ):
         sr.Ranker(names, 2, segments=["phone", "desktop"])
     with pytest.raises(ValueError, match="not the text 'phone'"):
         sr.Ranker(names, 2, "SteadyRankSegments", segments="phone")

@@ -655,7 +655,7 @@ async def test_guards_are_a_list_and_one_is_its_short_form(url):
         for wrong, words in (
             ([], "guards must name at least one guard"),
             ([trust, trust], "ClientTrust is among them twice"),
-            ([trust, {"guard": "Anyone"}], "Anyone hears everybody"),
+            ([trust, {"guard": "Anyone"}], "Anyone admits every visit"),
             ([trust, {"guard": "Quote"}], "did you mean 'Quota'"),
             ([trust, {"guard": "Quota", "settings": {"visit": 1}}], "Quota has no setting 'visit'"),
             ([trust, {"guard": "ClickLimit"}], "either it or most_clicks"),

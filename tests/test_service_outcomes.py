@@ -58,7 +58,7 @@ async def test_outcomes_count_once_in_any_order_and_by_the_log(url):
         assert (await report(local, first, one, 5.0, "later"))["outcome"] == "learnt"
         assert (await local.ask("GET", "boards/b"))["outcomes"] == 4
         other = await report(local, first, one, 21.0, "order 1", 409)
-        assert other["message"] == "an outcome of this click with this id had another value"
+        assert other["message"] == "an outcome of this click was reported with this id and another value"
         unclicked = await report(local, first, first["items"][1], 1.0, "x", 409)
         assert unclicked["message"] == "the impression was answered without a click on this item"
         await report(local, first, next(x for x in ITEMS if x not in first["items"]), 1.0, "x", 422)

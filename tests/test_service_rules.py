@@ -145,7 +145,7 @@ def test_another_learner_is_refused_where_the_rules_mean_nothing_to_it():
     settings = {"rules": {"boosts": {ITEMS[1]: 2.0}}}
     board = Board.create(Config().changed(settings), ITEMS)
     with pytest.raises(
-        Refused, match="boosts need a learner that says how attractive items are, which Random does not"
+        Refused, match="boosts need a learner that estimates how attractive items are, which Random does not"
     ):
         board.after({"learner": "Random"})
     assert board.after({"goal": "value"}).goal == "value"  # which SteadyRank knows too

@@ -152,13 +152,16 @@ async def test_what_does_not_fit_is_refused_by_name_and_nothing_is_written(url):
     alone, films = {"visits": {"segment": ["phone"]}}, {"items": {"year": [1950, 2030]}}
     async with serving(url) as local:
         for body, words in [
-            ({"learner": "SteadyRank"}, "SteadyRank has one list for all segments; a list each: SteadyRankSegments"),
+            (
+                {"learner": "SteadyRank"},
+                "SteadyRank makes one list for all segments; one per segment: SteadyRankSegments",
+            ),
             ({"segments": []}, "segments must be 1 to 50 different names of 1 to 100 characters, not []"),
             ({"segments": ["a", "b", "a"]}, "different names of 1 to 100 characters, not ['a', 'b', 'a']"),
             ({"segments": [1, 2]}, "segments[0] must be text, not 1"),
             ({"features": films}, "declare segments or features, not both"),
             ({"segments": None, "features": alone}, "a list for each of phone needs the setting segments"),
-            ({"settings": {"segments": 2}}, "'segments' is counted from the names of the segments: leave it out"),
+            ({"settings": {"segments": 2}}, "'segments' follows from the names of the segments: leave it out"),
         ]:
             answer = await local.ask("PUT", "boards/b", {**BOARD, **body}, 422)
             assert words in answer["message"], answer

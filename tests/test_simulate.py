@@ -233,12 +233,12 @@ def test_interruption_does_not_wait_for_the_horizon():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"attraction": []}, ValueError, "attraction must be one number an item, at least one"),
+        ({"attraction": []}, ValueError, "attraction must be one number per item, at least one"),
         ({"attraction": [[0.1, 0.2]]}, ValueError, r"its shape is \(1, 2\)"),
         ({"attraction": [0.1, 1.2, 0.3]}, ValueError, r"lie in \[0, 1\]; that of item 1 is 1.2"),
         ({"attraction": [0.1, -0.2]}, ValueError, "that of item 1 is -0.2"),
         ({"attraction": [0.1, float("nan")]}, ValueError, "that of item 1 is nan"),
-        ({"attraction": ["a"]}, ValueError, "attraction must be one number an item"),
+        ({"attraction": ["a"]}, ValueError, "attraction must be one number per item"),
         ({"length": 41}, ValueError, "length must be a whole number from 1 to 40, not 41"),
         ({"length": 0}, ValueError, "length must be a whole number from 1 to 40, not 0"),
         ({"length": 2.5}, ValueError, "length must be a whole number from 1 to 40, not 2.5"),

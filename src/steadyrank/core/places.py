@@ -25,7 +25,7 @@ def by_place(name: str, given: Any, length: int) -> Floats:
     """Parse chances, one per place, given as numbers or as text such as `1+0.6+0.4`; float64[length]."""
     values = given.split("+") if isinstance(given, str) else given
     if not isinstance(values, Sequence | np.ndarray) or len(values) != length:
-        raise ValueError(f"{name} must be {length} numbers from 0 to 1, one a place, not {given!r}")
+        raise ValueError(f"{name} must be {length} numbers from 0 to 1, one per place, not {given!r}")
     return np.array([real(name, _number(value), 0.0, 1.0) for value in values])
 
 

@@ -80,7 +80,7 @@ def refuse_unused(given: dict[str, Any], why: str) -> None:
 def known_horizon(learner: str, horizon: int) -> int:
     """Return the horizon; refused if it is unknown, for learners whose constants need it."""
     if horizon < 1:
-        raise ValueError(f"{learner} needs the horizon beforehand, at least 1 round; it is {horizon} (unknown)")
+        raise ValueError(f"{learner} needs to know the horizon, at least 1 round; it is {horizon} (unknown)")
     return horizon
 
 

@@ -121,7 +121,7 @@ def _start_ray() -> None:
     import ray
 
     if ray.is_initialized():
-        raise ValueError("this process uses a Ray already: call ray.shutdown() before work is given to another")
+        raise ValueError("this process already uses Ray: call ray.shutdown() first")
     os.environ.setdefault(_TIMEOUT_VARIABLE, _TIMEOUT)
     os.environ.setdefault(_NICENESS_VARIABLE, "0")
     try:

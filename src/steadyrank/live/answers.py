@@ -79,7 +79,7 @@ IN_PROCESS = Form(
     "examined={!r} goes with clicks=[...] only",
 )
 OVER_HTTP = Form(
-    "an answer has either clicked (an item or null) or clicks (a bit a place)",
+    "an answer has either clicked (an item or null) or clicks (one bit per place)",
     "examined ({!r}) goes with clicks only",
 )
 
@@ -160,7 +160,7 @@ def check_id(shown: Any) -> None:
 def only_click(answer: Answer) -> int:
     """The place, from 0, of the only click of an answer that comes with a value; refused with 422 otherwise."""
     if len(answer.positions) != 1:
-        raise Refused(422, f"a value goes with one click, not {len(answer.positions)}: report others by outcome")
+        raise Refused(422, f"a value needs exactly one click, not {len(answer.positions)}: report others by outcome")
     return answer.positions[0]
 
 

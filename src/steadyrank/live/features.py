@@ -243,9 +243,9 @@ def check_suited(learner: type, settings: Mapping[str, Any], features: FeatureSp
     if features.size and not _describes(learner):
         raise ValueError(f"{name} does not use features; these do: {_names_where(_describes)}; or declare none")
     if features.segments and not _has_segments(learner):
-        raise ValueError(f"{name} has one list for all segments; a list each: {_names_where(_has_segments)}")
+        raise ValueError(f"{name} makes one list for all segments; one per segment: {_names_where(_has_segments)}")
     if features.segments and "segments" in settings:
-        raise ValueError("the setting 'segments' is counted from the names of the segments: leave it out")
+        raise ValueError("the setting 'segments' follows from the names of the segments: leave it out")
 
 
 def _names_where(can: Callable[[type], bool]) -> str:

@@ -188,9 +188,11 @@ class Gate:
         chosen = [(find_class("guard", guard, GUARDS), settings) for guard, settings in guards]
         names = [cls.__name__ for cls, _ in chosen]
         if not names:
-            raise ValueError("guards must name at least one guard; Anyone hears everybody")
+            raise ValueError("guards must name at least one guard; Anyone admits every visit")
         if len(names) > 1 and "Anyone" in names:
-            raise ValueError(f"Anyone hears everybody: it cannot stand beside other guards, as in {', '.join(names)}")
+            raise ValueError(
+                f"Anyone admits every visit and cannot be combined with other guards, as in {', '.join(names)}"
+            )
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"guards must differ from one another, but {twice[0]} is among them twice")
         # guards of single visits before those with a memory of each sender

@@ -109,7 +109,7 @@ class Outcomes:
         click = self.clicks.get((t, item))
         if click is not None and number in click.amounts:
             if click.amounts[number] != amount:
-                raise Refused(409, "an outcome of this click with this id had another value")
+                raise Refused(409, "an outcome of this click was reported with this id and another value")
             return "duplicate"
         if click is not None and len(click.amounts) >= _MOST_OUTCOMES:
             raise Refused(422, f"at most {_MOST_OUTCOMES} outcomes come of one click")

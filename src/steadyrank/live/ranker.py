@@ -194,7 +194,7 @@ class Ranker:
         amount, bought = 0.0, ""
         if value is not None:
             if answer is None:
-                raise Refused(422, "value goes with an answer that has one click: of later ones report by outcome")
+                raise Refused(422, "value needs an answer with one click: report later outcomes by outcome")
             amount, bought = amount_of(value, ""), items[answers.only_click(answer)]
         sender = ANYONE if client is None else whole("client", client)
         state, numbers = self._learner_state, self._learner_state.features.of_visit(features)
@@ -357,7 +357,7 @@ class Ranker:
     def _learn_one(self, items: Sequence[str], answer: Any, value: float = 0.0) -> None:
         self._check_list(items)
         if isinstance(answer, int):
-            raise Refused(422, f"an answer is an item's name, None, or a bit a place, {not_text(answer)}")
+            raise Refused(422, f"an answer is an item's name, None, or one bit per place, {not_text(answer)}")
         given = (
             answers.Given(item=answer) if answer is None or isinstance(answer, str) else answers.Given(clicks=answer)
         )

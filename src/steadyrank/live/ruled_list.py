@@ -194,9 +194,9 @@ def check_boosts(state: LearnerState) -> None:
     """Refuse boosts if the learner does not estimate what they multiply."""
     name, valued = type(state.learner).__name__, state.aims_at_value
     if valued and not state.knows_worth:
-        raise Refused(422, f"boosts need a learner that says what clicks are worth, which {name} does not")
+        raise Refused(422, f"boosts need a learner that estimates what clicks are worth, which {name} does not")
     if not valued and state.estimates_at(Visit(1), _NO_SLOTS) is None:
-        raise Refused(422, f"boosts need a learner that says how attractive items are, which {name} does not")
+        raise Refused(422, f"boosts need a learner that estimates how attractive items are, which {name} does not")
 
 
 def _sets_of(

@@ -62,7 +62,7 @@ class RuledWorld:
             )
         new = [name for name, one in rules.include.items() if one.new]
         if new:
-            raise ValueError(f"include {new[0]!r} asks for new items, and in a simulation nothing is new")
+            raise ValueError(f"include {new[0]!r} asks for new items, and in a simulation no item is new")
         self.rules, self._length = rules, length
         of_click = getattr(users, "worth", np.ones(attraction.size))
         state = _in_order(users.average * of_click, length)

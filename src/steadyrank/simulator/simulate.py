@@ -174,9 +174,9 @@ def _check_attraction(attraction: Sequence[float] | Floats) -> Floats:
     try:
         values = np.array(attraction, np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"attraction must be one number an item, not {attraction!r}") from None
+        raise ValueError(f"attraction must be one number per item, not {attraction!r}") from None
     if values.ndim != 1 or values.size < 1:
-        raise ValueError(f"attraction must be one number an item, at least one; its shape is {values.shape}")
+        raise ValueError(f"attraction must be one number per item, at least one; its shape is {values.shape}")
     wrong = np.flatnonzero(~((values >= 0.0) & (values <= 1.0)))
     if wrong.size:
         raise ValueError(f"attraction must lie in [0, 1]; that of item {wrong[0]} is {values[wrong[0]]}")
@@ -189,7 +189,7 @@ def _check_features(features: Any, n_items: int) -> Floats:
     try:
         values = np.array(features, np.float64, ndmin=2)
     except (TypeError, ValueError):
-        raise ValueError(f"features must be one row of numbers an item, not {features!r:.80}") from None
+        raise ValueError(f"features must be one row of numbers per item, not {features!r:.80}") from None
     if values.ndim != 2 or values.shape[0] != n_items:
         raise ValueError(f"features must have one row for each of {n_items} items; their shape is {values.shape}")
     if not np.isfinite(values).all():
@@ -202,7 +202,7 @@ def _check_features(features: Any, n_items: int) -> Floats:
 def _check_losses(users: str, regret: Floats, least: float) -> None:
     """Refuse impossible values of a click model: not a number, or a list worth more than the best one."""
     if not np.isfinite(regret).all():
-        raise ValueError(f"users {users}: `value` is not finite in some round, so there is no regret to speak of")
+        raise ValueError(f"users {users}: `value` is not finite in some round, so regret is undefined")
     if least < -1e-9:
         raise ValueError(
             f"users {users}: a list was worth {-least:.3g} more than the one that `best` gave; regret would be wrong"

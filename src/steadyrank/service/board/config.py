@@ -212,7 +212,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def _guarded(self, guards: list[GuardChoice]) -> "Config":
         """A copy with these guards; `guard` becomes the last of them. Raises ValueError for an empty list."""
         if not guards:
-            raise ValueError("guards must name at least one guard, or be null; the guard Anyone hears everybody")
+            raise ValueError("guards must name at least one guard, or be null; the guard Anyone admits everybody")
         several = guards if len(guards) > 1 else None
         return msgspec.structs.replace(
             self, guards=several, guard=guards[-1].guard, guard_settings=guards[-1].settings

@@ -27,7 +27,7 @@ def pair(k, board):
     shown = events.ListShown(*head, 1.7e9 + k / 100.0, k % VISITORS)
     answered = events.Answered(*head, [k % 10], 10, 1.7e9 + k / 100.0, k % VISITORS)
     sender = Sender(1 + k % VISITORS, 0)
-    yield NewEntry(board, lambda numbers: events.encode(events.of_sender(shown, numbers)), sender)
+    yield NewEntry(board, lambda numbers: events.encode(events.of_sender(shown, numbers[0])), [sender])
     yield NewEntry(board, events.encode(answered))
 
 

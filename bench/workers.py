@@ -5,7 +5,7 @@
     python bench/workers.py --workers 1 --against CHECKOUT --turns 6     # workers of another checkout in turns
     python bench/workers.py --workers 1 --pairs --turns 1 --parts                        # where its time goes
     python bench/workers.py --workers 1,8 --rest                               # what is asked beside pairs, alone
-    python bench/workers.py --applied --turns 7                           # what others' lists cost a busy board
+    python bench/workers.py --applied --turns 7                           # what lists of others cost a busy board
     python bench/workers.py --sqlite --against CHECKOUT --turns 6                        # one process on SQLite
     python bench/workers.py --sqlite --against CHECKOUT --turns 3 --rounds 40            # for a machine that is busy
     python bench/workers.py --pg postgresql://postgres@db/postgres --workers 1,2,4,8
@@ -26,8 +26,8 @@ lists of another ranker (`observe`), and past clicks (`history`); and 99 % of li
 What shares a commit costs less, and that depends on how busy the machine is. With `--rounds` a request for each board
 is sent at once, the next when all are answered: processor time alone is told, and it is hardly that of other work.
 
-`--applied` needs no worker: what it costs to apply a list that another worker gave out, one by one and many at a
-time, to a board that remembers as many as it may.
+`--applied` needs no worker: what a list costs who writes it, and whoever reads it from the log and applies it to a
+board that remembers as many as it may, with an event for each list and with many lists in one.
 
 `--parts` samples the stacks of the first worker meanwhile: it needs py-spy from PyPI, and leave to look at processes.
 
@@ -555,30 +555,44 @@ def measure_in_rounds(machine, sources, options):
         print(f"{kind}, {source}: {statistics.median(costs):,.0f} us of processor time each ({told})")
 
 
-def measure_applied(turns, remembered=10_000, at_once=250):
-    """Microseconds of processor time of a list that is applied alone, and of one applied with others, by turn."""
+def measure_applied(url, turns, remembered=10_000, at_once=1_000):
+    """By way to write lists, alone or many in one event: microseconds of processor time of a list in each turn, to
+    write it, and to read and apply it."""
     from steadyrank.service.board import events
     from steadyrank.service.board.board import Board
     from steadyrank.service.board.config import Config
+    from steadyrank.service.storage import NewEntry, open_store
+    from steadyrank.service.worker.log_rows import read_events
+    from steadyrank.service.worker.log_writer import Pending, together
 
-    boards = [Board.create(Config(length=10, settle=0, most_open=remembered), ITEMS) for _ in range(2)]
-    last, took = 0, []
+    store = open_store(url)
+    ways, last, config = ("alone", "many in one event"), 0, Config(length=10, settle=0, most_open=remembered)
+    start = events.encode(events.Created(config, ITEMS))
+    boards = {way: (store.create_board(way, start, 1.0), Board.create(config, ITEMS)) for way in ways}
+    after, took = {way: number for way, (number, _) in boards.items()}, {way: [] for way in ways}
     for turn in range(turns + 2):  # the first two fill the boards
-        spent_on = [0.0, 0.0]
+        spent_on = {way: [0.0, 0.0] for way in ways}
         for _ in range(remembered // at_once):
             keys = range(last + 1, last + at_once + 1)
             lists = [events.ListShown(k, k, k - 1, 0, list(range(10)), [], float(k)) for k in keys]
             last = keys[-1]
-            begin = time.process_time()
-            for one in lists:
-                boards[0].take(one)
-            between = time.process_time()
-            if not boards[1].show_lists(lists):
-                sys.exit("lists were not applied together")
-            spent_on[0] += between - begin
-            spent_on[1] += time.process_time() - between
+            for way, (number, board) in boards.items():
+                begin = time.process_time()
+                if way == "alone":
+                    entries = [NewEntry(number, events.encode(one)) for one in lists]
+                else:
+                    entries = [one.entry() for one in together([Pending(number, one, None, None) for one in lists])]
+                seqs, _ = store.append(entries, 1.0)
+                between = time.process_time()
+                for event in read_events(list(store.entries(after[way], seqs[-1], number))):
+                    board.take(event)
+                spent_on[way][0] += between - begin
+                spent_on[way][1] += time.process_time() - between
+                after[way] = seqs[-1]
         if turn >= 2:
-            took.append([1e6 * seconds / remembered for seconds in spent_on])
+            for way in ways:
+                took[way].append([1e6 * seconds / remembered for seconds in spent_on[way]])
+    store.close()
     return took
 
 
@@ -663,7 +677,7 @@ def main():
         "--rounds", type=int, help="of one request for each board at once: processor time of one worker"
     )
     parser.add_argument(
-        "--applied", action="store_true", help="no worker: what a list costs who only applies it, in --turns turns"
+        "--applied", action="store_true", help="no worker: what a list costs to write, and to read and apply"
     )
     parser.add_argument("--parts", action="store_true", help="where the time of a worker goes; needs py-spy")
     parser.add_argument("--quick", action="store_true", help="1 and 2 workers, 200 pairs a second each, pairs alone")
@@ -673,9 +687,13 @@ def main():
     if options.rest and (options.rounds or options.parts or options.quick):
         parser.error("--rest measures no pairs, which --rounds, --parts and --quick are about: leave one of them out")
     if options.applied:
-        for place, how in enumerate(("one by one", "many at a time")):
-            found = [turn[place] for turn in measure_applied(options.turns)]
-            print(f"{how}: {statistics.median(found):.1f} us a list ({min(found):.1f} to {max(found):.1f})")
+        with contextlib.nullcontext((options.pg, 0)) if options.pg else database(os.sched_getaffinity(0)) as (url, _):
+            for way, turns in measure_applied(fresh(url, "bench_workers"), options.turns).items():
+                write, read = (statistics.median(turn[place] for turn in turns) for place in (0, 1))
+                least, most = min(turn[1] for turn in turns), max(turn[1] for turn in turns)
+                print(
+                    f"{way}: {write:.1f} us a list to write; {read:.1f} ({least:.1f} to {most:.1f}) to read and apply"
+                )
         return
     if options.quick:
         options.workers, options.rate, options.pairs = "1,2", options.rate or 200.0, True
@@ -728,7 +746,8 @@ def main():
             for source in asked:
                 more.setdefault(source, {})[number] = measure_more(machine, number, source)
                 for name, row in more[source][number].items():
-                    words = f"{row.rate:,.0f} a second, {row.cost:,.0f} us each, 99 % in {row.list_late:.0f} ms"
+                    words = f"{row.rate:,.0f} a second, {row.cost:,.0f} us each, 99 % in {row.list_late:.0f} ms; "
+                    words += f"{row.each:,.0f} us without what idle workers take"
                     print(f"{name}, {number} workers: {words}", file=sys.stderr, flush=True)
     if found:
         show(found, numbers)

@@ -22,6 +22,7 @@ import numpy as np
 from nursery import Nursery
 from steadyrank.client import Client
 from steadyrank.client.wire import ResponseReader
+from steadyrank.service.board import events
 from steadyrank.service.http.app import Service
 from steadyrank.service.storage import Unavailable, open_store
 from steadyrank.service.worker import worker as worker_module
@@ -278,6 +279,12 @@ async def answered(local, rounds, name="b"):
     for i in range(rounds):
         shown = await local.rank(name)
         await local.answer(shown, name, clicked=shown["items"][i % len(shown["items"])])
+
+
+def logged_events(store, number=None):
+    """What the log says of a board, or of all, in order: each list by itself, however it was written."""
+    found = [events.decode(entry.body) for entry in store.entries(0, store.head(), number)]
+    return [one for event in found for one in (event.each() if isinstance(event, events.ListsShown) else [event])]
 
 
 def number_of(store, name="b"):

@@ -1,20 +1,27 @@
-"""Lists of one busy board are applied together where that is the same as one by one."""
+"""Lists of one busy board are written as one event, which means the same as one for each."""
 
 import asyncio
+import contextlib
 import functools
 import threading
+from unittest import mock
 
 import hypothesis.strategies as st
+import msgspec
+import pytest
 from hypothesis import given, settings
 
+from service_tools import logged_events, replayed, serving
 from steadyrank.core.contract import ANYONE, NOTE_EXTRA
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board, Work
 from steadyrank.service.board.config import Config
-from steadyrank.service.storage import LogEntry
+from steadyrank.service.http.rank_routes import RankIn, list_now
+from steadyrank.service.storage import LogEntry, Sender, open_store
+from steadyrank.service.worker import log_writer
 from steadyrank.service.worker.board_session import BoardSession
 from steadyrank.service.worker.log_rows import Unreadable, read_events
-from steadyrank.service.worker.log_writer import Inbox, Line
+from steadyrank.service.worker.log_writer import Inbox, Line, Pending, together
 
 ITEMS = ["a", "b", "c", "d"]
 MOST = 12  # open lists
@@ -24,7 +31,7 @@ LISTS = st.builds(
     key=st.integers(1, 40),
     round=st.integers(1, 300),
     base=st.integers(0, 20),
-    generation=st.just(0),
+    generation=st.just(0) | st.just(0) | st.just(1),
     ranking=st.lists(st.integers(0, 3), min_size=2, max_size=2, unique=True) | st.just([3, 1, 0]),
     note=st.just([]) | st.just([(0, 0.5), (NOTE_EXTRA + 1, 2.0)]),
     time=st.floats(0, 10),
@@ -32,6 +39,7 @@ LISTS = st.builds(
     cohorts=st.just({}) | st.just({"network": 2}),
     mixed=st.none() | st.none() | st.just(events.Mixed([0, 1], [0, 1], [1, 0])),
     features=st.just({}) | st.just({"segment": "south"}),
+    placed=st.just([]) | st.just([]) | st.just([1, 0]),
 )
 
 
@@ -49,20 +57,36 @@ def content(board):
     return header, {name: array.tolist() for name, array in arrays.items()}, board.impressions.numbers
 
 
+def logged(batch, fewest=2):
+    """What the log has of lists that were put one after another."""
+    with mock.patch.object(log_writer, "_FEWEST", fewest):
+        return [
+            events.decode(one.entry().body) for one in together([Pending(1, event, None, None) for event in batch])
+        ]
+
+
+def singly(event):
+    return list(event.each()) if isinstance(event, events.ListsShown) else [event]
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(LISTS, min_size=1, max_size=6), max_size=6), st.booleans(), st.data())
-def test_lists_applied_together_are_those_applied_one_by_one(batches, with_segments, data):
-    together, alone = new_board(with_segments), new_board(with_segments)
+def test_lists_in_one_event_are_those_in_an_event_each(batches, with_segments, data):
+    joined, alone = new_board(with_segments), new_board(with_segments)
     for batch in batches:
-        if not together.show_lists(batch):
-            for event in batch:
-                together.take(event)
+        for event in logged(batch):
+            joined.take(event)
         for event in batch:
             alone.take(event)
-        assert content(together) == content(alone)
+        assert content(joined) == content(alone)
         over = events.Expired(data.draw(st.integers(0, alone.impressions.last)))
-        together.take(over)
+        joined.take(over)
         alone.take(over)
+
+
+@given(st.lists(LISTS, min_size=1, max_size=12))
+def test_lists_in_one_event_are_all_there_in_their_order_and_nothing_of_them_is_lost(batch):
+    assert [one for event in logged(batch) for one in singly(event)] == batch
 
 
 @settings(max_examples=60, deadline=None)
@@ -99,42 +123,65 @@ def usual(key, client=ANYONE):
     return events.ListShown(key, key, key - 1, 0, [0, 1], [], float(key), client)
 
 
-def test_usual_lists_are_applied_together_and_unusual_ones_are_not():
+def test_many_lists_of_a_board_are_one_event_and_few_or_unusual_ones_are_not():
+    def put(event, board=1, **more):
+        return Pending(board, event, **{"waiting": None, "sender": None, **more})
+
+    def parts(some):
+        return [(one.board, [part.event for part in one.parts]) for one in together(some)]
+
+    lists = [usual(key) for key in range(1, 9)]
+    assert parts(map(put, lists)) == [(1, lists)]
+    assert parts(map(put, lists[:7])) == [(1, [one]) for one in lists[:7]]
+    other = put(usual(9), 2)  # of other boards nothing is between
+    assert parts([*map(put, lists[:4]), other, *map(put, lists[4:])]) == [(1, lists), (2, [usual(9)])]
+    alone = [
+        put(events.Settled(1)),
+        put(usual(9), waiting=mock.sentinel.somebody),
+        put(usual(9), trace=mock.sentinel.trace),
+        put(msgspec.structs.replace(usual(9), mixed=events.Mixed([0, 1], [0, 1], [1, 0]))),
+        put(msgspec.structs.replace(usual(9), ranking=[])),
+        put(msgspec.structs.replace(usual(9), placed=[1, 0])),
+    ]
+    for one in alone:
+        assert parts([*map(put, lists), one, *map(put, lists)]) == [(1, lists), (1, [one.event]), (1, lists)]
+        assert len(parts([*map(put, lists[:4]), one, *map(put, lists[4:])])) == 9  # nothing comes before it was put
+    for change in ({"ranking": [0]}, {"generation": 1}):
+        more = [msgspec.structs.replace(one, **change) for one in lists]
+        assert parts(map(put, [*lists, *more])) == [(1, lists), (1, more)]
+    many = [usual(key) for key in range(1, 2 * log_writer._MOST_JOINED + 9)]
+    assert [len(some) for _, some in parts(map(put, many))] == [log_writer._MOST_JOINED] * 2 + [8]
+
+
+def test_lists_that_are_refused_leave_the_others_of_their_event():
     board = new_board(False)
-    assert board.show_lists([usual(1), usual(2, client=1)])
-    before = content(board)
-    assert not board.show_lists([usual(3), usual(2)])  # known
-    assert not board.show_lists([usual(3), usual(3)])  # there twice
-    assert not board.show_lists([usual(3), events.ListShown(4, 4, 0, 0, [0], [])])  # shorter
-    assert not board.show_lists([usual(3), events.ListShown(4, 4, 0, 0, [0, 4], [])])  # not an item of this board
-    assert content(board) == before
-    assert board.show_lists([usual(key) for key in range(3, MOST + 3)])
-    assert board.impressions.forgotten == board.impressions.over == 2  # they made room
+    board.take(events.join([usual(1), usual(2, client=1)]))
+    not_there = msgspec.structs.replace(usual(4), ranking=[0, 4])
+    board.take(events.join([usual(3), usual(2), not_there, usual(5), usual(5)]))  # known, no item here, there twice
+    assert board.impressions.numbers == {1: 1, 2: 2, 3: 3, 5: 4}
+    assert board.events == 1 + 2 + 5
+    board.take(events.join([usual(key) for key in range(6, MOST + 6)]))
+    assert board.impressions.forgotten == board.impressions.over == 4  # they made room
+    late = msgspec.structs.replace(usual(50), base=3)
+    board.take(events.join([late, usual(51)]))
+    assert 51 in board.impressions.numbers
+    assert 50 not in board.impressions.numbers
 
 
-async def test_lists_in_the_inbox_are_applied_together_in_order_and_others_alone():
-    applied = []
-
-    def one(line, made):
-        applied.append(line.seq)
-        return "done"
-        yield
-
-    def alike(lines):
-        seqs = [line.seq for line in lines]
-        if len(seqs) < 3:
-            return len(seqs), False
-        applied.append(seqs)
-        return len(seqs), True
-
-    inbox = Inbox(one, alike)
-    over = events.Expired(1)
-    inbox.deliver([Line(1, 1, over, None), Line(2, 1, usual(2), None), Line(3, 1, usual(3), None)], {})
-    inbox.deliver([Line(seq, 1, usual(seq), None) for seq in range(4, 8)], {})
-    while inbox:
-        await asyncio.sleep(0)
-    assert applied == [1, 2, 3, [4, 5, 6, 7]]
-    assert inbox.applied == {0: 7}
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"key": b""}, {"key": b"7 bytes"}, {"round": b""}, {"time": bytes(24)}, {"ranking": bytes(12)}, {"size": 0},
+        {"size": 3}, {"client": bytes(8)}, {"cohorts": [{}]}, {"features": [{}] * 3}, {"note": [(2, 0, 1.0)]},
+        {"note": [(0, -1, 1.0)]},
+    ],
+)  # fmt: skip
+def test_columns_that_do_not_fit_together_are_no_event(change):
+    event = events.join([usual(1), usual(2, client=1)])
+    assert events.decode(events.encode(event)) == event
+    fields = {name: getattr(event, name) for name in event.__struct_fields__} | change
+    with pytest.raises(ValueError, match="columns do not fit together"):
+        events.decode(events.encode(["lists", *fields.values()]))
 
 
 async def test_work_of_an_event_is_done_in_a_thread_and_nothing_follows_meanwhile():
@@ -204,10 +251,46 @@ def test_rows_read_together_say_which_one_is_damaged():
     assert "event 3 cannot be decoded" in str(third)
 
 
-def test_a_session_counts_lists_applied_together_against_the_clients_that_others_gave_them_to():
-    session = BoardSession(1, "b", b"secret" * 6, Board.create(Config(length=2, client_lists=3), ITEMS))
-    line = [Line(key, 1, usual(key, client=0), None, session.hash_client("ann")) for key in range(1, 4)]
-    assert session.show_lists(line, lambda event: event.key == 1, 0.0)
-    assert session.applied == 3
-    assert session.may_look(session.hash_client("ann"), 0.0)  # the third: what this worker gave was counted then
-    assert not session.may_look(session.hash_client("ann"), 0.0)
+def test_clients_of_lists_in_one_event_get_their_numbers_and_count_against_what_they_may_ask_for():
+    """`ann` was given lists by this worker, which counted them then, or by another one."""
+    session = BoardSession(1, "b", b"secret" * 6, Board.create(Config(length=2, client_lists=10), ITEMS))
+    ann, sender = session.hash_client("ann"), Sender(session.hash_client("ann"), 0, cohorts=(8,))
+    puts = [
+        Pending(1, msgspec.structs.replace(usual(key), cohorts={"network": ANYONE} if sent else {}), None, sent)
+        for key, sent in zip(range(1, 9), [sender, None] * 4, strict=True)
+    ]
+    (writing,) = together(puts)
+    entry = writing.entry()
+    assert entry.senders == [sender, None] * 4
+    event = events.decode(entry.body([(5, 6), ()] * 4))
+    assert event.clients() == [5, ANYONE] * 4
+    assert [one.cohorts for one in event.each()] == [{"network": 6}, {}] * 4
+    line = writing.line(3)
+    assert (line.event, line.clients) == (event, [ann, 0] * 4)
+    session.learn_clients(line)
+    assert session.client_number(ann) == 5
+    session.note(line, "", True, 0.0)
+    assert all(session.may_look(ann, 0.0) for _ in range(6))
+    session.note(line, "", False, 0.0)
+    assert not session.may_look(ann, 0.0)
+
+
+async def test_a_busy_board_is_the_same_after_a_restart(tmp_path, monkeypatch):
+    """From a snapshot in the middle of its lists, and from its log, with the numbers of its clients."""
+    monkeypatch.setattr("steadyrank.service.worker.worker.SNAPSHOT_EVERY", 20)
+    url = f"sqlite:///{tmp_path}/store.db"
+    async with serving(url) as local:
+        await local.board(settle=0)
+        for k in range(50):  # without a pause: the writer takes many at a time
+            list_now(local.worker, local.worker.boards["b"], RankIn(client=f"client {k % 7}" if k % 3 else None))
+        await local.quiet()
+        digest, clients = local.digest(), local.worker.boards["b"].board.impressions.client[1:51].tolist()
+    with contextlib.closing(open_store(url)) as store:
+        (number,) = store.boards()
+        assert any(isinstance(events.decode(x.body), events.ListsShown) for x in store.entries(0, store.head()))
+        assert [one.client for one in logged_events(store)[1:]] == clients
+        assert store.snapshots(number)
+    assert [clients[k] == ANYONE for k in range(50)] == [k % 3 == 0 for k in range(50)]
+    assert replayed(url) == digest
+    async with serving(url, seed=1) as local:
+        assert local.digest() == digest

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service_tools import ITEMS, replayed, serving, until
+from service_tools import ITEMS, logged_events, replayed, serving, until
 from steadyrank.comparison.interleaving import ERROR, NEITHER, OURS, THEIRS, credit, draft, margin, standing
 from steadyrank.live import snapshot
 from steadyrank.service.board import events
@@ -136,7 +136,7 @@ async def mixed(local, client, theirs=ITEMS[4:8], code=200, **body):
 
 def logged(url):
     with contextlib.closing(open_store(url)) as store:
-        found = [events.decode(entry.body) for entry in store.entries(0, store.head())]
+        found = logged_events(store)
     return [event for event in found if isinstance(event, events.ListShown) and event.mixed]
 
 

@@ -553,7 +553,7 @@ def test_a_copy_is_kept_up_while_its_lists_wait_to_be_written(url):
 
 
 def test_a_copy_to_which_lists_cannot_be_applied_ends_and_others_are_kept_up(url, monkeypatch):
-    def fail(lists):
+    def fail(event):
         raise MemoryError("no room for lists")
 
     async def give():
@@ -563,9 +563,9 @@ def test_a_copy_to_which_lists_cannot_be_applied_ends_and_others_are_kept_up(url
             assert await owner.create_board(name, events.Created(events.Config(length=4, settle=0), ITEMS))
         copies = copies_of(owner)
         copied, kept = [await copies.need(name, 60.0) for name in (board, other)]
-        monkeypatch.setattr(copied.board, "show_lists", fail)
+        monkeypatch.setattr(copied.board, "_show_together", fail)
         for name in (board, other):
-            for _ in range(20):  # written together, so read together
+            for _ in range(20):  # written as one event
                 list_now(owner, owner.find_board(name), RankIn(client="ann"))
         await until(lambda: board not in copies.copies and kept.board.events == 21)
         assert (await copies.need(board, 60.0)).board.events == 21

@@ -775,6 +775,7 @@ def test_events_are_read_as_they_were_written():
         events.ListShown(1, 2, 3, 0, [1], [], 1.5e9, 7),
         events.Answered(1, 2, 3, 0, [1, 2], [], [1], 2, 1.5e9, 0), events.Forgotten([0, 7]),
         events.Labelled(2**63 - 1, 1, 9, "fraud"), events.Unlabelled(1), events.ListShown(1, 2, 3, 0, [1], [], 1.5e9),
+        events.join([events.ListShown(1, 2, 3, 0, [1, 2], [(0, 0.5)], 1.5e9, 7)]),
     ):  # fmt: skip
         assert events.decode(events.encode(event)) == event
         if not isinstance(event, events.Created | events.Deleted):

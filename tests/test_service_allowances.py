@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from service_tools import ITEMS, Server, replayed, serving, wait_until
+from service_tools import ITEMS, Server, logged_events, replayed, serving, wait_until
 from steadyrank.service.board import events
 from steadyrank.service.storage import open_store
 from steadyrank.service.worker import allowances
@@ -206,7 +206,7 @@ async def test_refused_answers_are_in_the_file_of_a_board(url, tmp_path):
     place = tmp_path / "b.jsonl"
     with contextlib.closing(open_store(url)) as store:
         export(store, "b", place, False, lambda count: None)
-        found = [events.decode(entry.body) for entry in store.entries(0, store.head())]
+        found = logged_events(store)
         assert sum(isinstance(event, events.Withheld) for event in found) == 1
         assert bring_in(store, read_board(place), "copy")[0] == "copy"
     assert replayed(url, "copy") == digest

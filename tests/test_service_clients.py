@@ -7,7 +7,7 @@ import pathlib
 
 import pytest
 
-from service_tools import Server, replayed, serving, sql, wait_until
+from service_tools import Server, logged_events, replayed, serving, sql, wait_until
 from steadyrank.core.contract import ANYONE
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
@@ -29,7 +29,7 @@ def logged(url, name="b"):
     """The client of each list and answer in the log."""
     with contextlib.closing(open_store(url)) as store:
         number = next(n for n, (called, _) in store.boards().items() if called == name)
-        found = [events.decode(entry.body) for entry in store.entries(0, store.head(), number)]
+        found = logged_events(store, number)
     return [event.client for event in found if isinstance(event, events.ListShown | events.Answered)]
 
 
@@ -230,7 +230,7 @@ def test_a_client_with_any_name_that_was_ever_stored_is_deleted(url, tmp_path):
         ((number, (_, secret)),) = store.boards().items()
         session = BoardSession(number, "b", secret, Board.create(Config(length=2), ["x", "y"]))
         rows = [
-            NewEntry(number, events.encode(events.Settled(0)), Sender(session.hash_client(name), store.head()))
+            NewEntry(number, events.encode(events.Settled(0)), [Sender(session.hash_client(name), store.head())])
             for name in old
         ]
         store.append(rows, 9e9)
@@ -243,7 +243,7 @@ def test_a_client_with_any_name_that_was_ever_stored_is_deleted(url, tmp_path):
 
 def written(url):
     with contextlib.closing(open_store(url)) as store:
-        return [events.decode(entry.body) for entry in store.entries(0, store.head())]
+        return logged_events(store)
 
 
 async def test_workers_at_once_give_a_new_client_one_number(url):
@@ -266,6 +266,7 @@ async def test_a_board_is_moved_with_its_numbers_and_without_its_clients(url, tm
         await local.board(settle=0)
         for k in range(30):
             await local.rank(client=f"client {k % 3}")
+            await local.quiet()  # an event each
         await local.ask("DELETE", "boards/b/clients/client%202")
         await local.quiet()
         digest = local.digest()
@@ -294,37 +295,45 @@ def test_a_file_that_does_not_say_how_many_clients_there_were_is_refused(url, tm
             bring_in(store, read_board(tmp_path / "b.jsonl"), None)
 
 
+def text(numbers):
+    return " ".join(f"{number}" for some in numbers for number in some or ("",)).encode()
+
+
 def test_many_clients_in_one_write_and_one_of_a_board_that_is_gone(url):
     with contextlib.closing(open_store(url)) as store:
         board = store.create_board("b", b"\x91", 1.0)
-        rows = [NewEntry(board, lambda number: b"%d" % number, Sender(k % 1_300 + 1, board)) for k in range(2_600)]
-        rows += [NewEntry(999, lambda number: b"%d" % number, Sender(1, board)), NewEntry(board, b"plain")]
+        rows = [NewEntry(board, text, [Sender(k % 1_300 + 1, board)]) for k in range(2_600)]
+        rows += [NewEntry(999, text, [Sender(1, board)]), NewEntry(board, b"plain")]
+        rows += [NewEntry(board, text, [Sender(7, board), None, Sender(8, board)])]
         (first, *_), numbers = store.append(rows, 6.0)
-        assert numbers == [*((n,) for n in (*range(1_300), *range(1_300), ANYONE)), ()]
+        assert numbers == [*([(n,)] for n in (*range(1_300), *range(1_300), ANYONE)), [], [(6,), (), (7,)]]
         bodies = [entry.body for entry in store.entries(first - 1, store.head())]
-        assert bodies == [*(b"%d" % n for n in numbers[:-1]), b"plain"]
+        assert bodies == [*(b"%d" % n[0] for n in numbers[:-2]), b"plain", b"6  7"]
         assert store.clients(board) == 1_300
         store.delete_board(board, b"\x91", 7.0)
-        assert store.append(rows[:2], 8.0)[1] == [(ANYONE,), (ANYONE,)]
+        assert store.append(rows[:2], 8.0)[1] == [[(ANYONE,)], [(ANYONE,)]]
 
 
 def test_what_was_not_written_when_its_client_was_forgotten_is_nobodys(url):
     """Another worker had put it into its queue; it is no reason to know the client again."""
 
     def after(seq, client=9):
-        return NewEntry(board, lambda number: b"%d" % number, Sender(client, seq))
+        return NewEntry(board, text, [Sender(client, seq)])
 
     with contextlib.closing(open_store(url)) as store, contextlib.closing(open_store(url)) as other:
         board = store.create_board("b", b"\x91", 1.0)
-        assert store.append([after(board), after(board, client=8)], 5.0)[1] == [(0,), (1,)]
+        assert store.append([after(board), after(board, client=8)], 5.0)[1] == [[(0,)], [(1,)]]
         assert store.forget_client(board, 9, 10.0, lambda numbers: b"gone %s" % bytes(numbers)) == 1
         gone = store.head()
-        assert other.append([after(gone - 2), after(gone - 1)], 11.0)[1] == [(ANYONE,), (ANYONE,)]
+        assert other.append([after(gone - 2), after(gone - 1)], 11.0)[1] == [[(ANYONE,)], [(ANYONE,)]]
         assert sql(url, "SELECT hash FROM clients") == [(8,)]
         rows = [after(gone), after(gone + 2), after(gone - 1), after(gone, client=8)]
-        assert other.append(rows, 11.0)[1] == [(2,), (2,), (ANYONE,), (1,)]
+        assert other.append(rows, 11.0)[1] == [[(2,)], [(2,)], [(ANYONE,)], [(1,)]]
         assert store.forget_client(board, 7, 12.0, lambda numbers: b"gone %s" % bytes(numbers)) == 0
-        assert other.append([after(gone + 6, client=7), after(store.head(), client=7)], 1.0)[1] == [(ANYONE,), (3,)]
+        assert other.append([after(gone + 6, client=7), after(store.head(), client=7)], 1.0)[1] == [
+            [(ANYONE,)],
+            [(3,)],
+        ]
         bodies = [entry.body for entry in store.entries(board, store.head())]
         assert bodies[:9] == [b"0", b"1", b"gone \0", b"-1", b"-1", b"2", b"2", b"-1", b"1"]
         assert bodies[9:] == [b"gone ", b"-1", b"3"], "it had no number, but what was not written may be its own"

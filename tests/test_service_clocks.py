@@ -12,7 +12,7 @@ import urllib.request
 
 import pytest
 
-from service_tools import ITEMS, Clocks, Server, replayed, serving, sql, until, wait_until
+from service_tools import ITEMS, Clocks, Server, logged_events, replayed, serving, sql, until, wait_until
 from steadyrank.cli import main
 from steadyrank.core.contract import ANYONE
 from steadyrank.service.alerts.watcher import Watcher
@@ -40,7 +40,7 @@ def any_url(request, url):
 
 def written(url):
     with contextlib.closing(open_store(url)) as store:
-        return [events.decode(entry.body) for entry in store.entries(0, store.head())]
+        return logged_events(store)
 
 
 def shown_to(url):

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from service_tools import received, replayed, serving
+from service_tools import logged_events, received, replayed, serving
 from steadyrank.client import Client
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
@@ -45,7 +45,7 @@ def url(tmp_path):
 def logged(url, name="b"):
     with contextlib.closing(open_store(url)) as store:
         number = next(n for n, (called, _) in store.boards().items() if called == name)
-        return [events.decode(entry.body) for entry in store.entries(0, store.head(), number)]
+        return logged_events(store, number)
 
 
 async def visited(local, rounds, seed, name="b"):

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from service_tools import ITEMS, Clocks, replayed, serving, sql, until
+from service_tools import ITEMS, Clocks, logged_events, replayed, serving, sql, until
 from steadyrank.core.contract import ANSWER, ANYONE, NOTE_EXTRA, Visit, memory
 from steadyrank.core.philox import philox
 from steadyrank.live import snapshot
@@ -505,7 +505,7 @@ async def test_where_the_log_was_shortened_a_guard_begins_at_its_edge(url):
 
 def events_of(url):
     store = open_store(url)
-    found = [events.decode(entry.body) for entry in store.entries(0, store.head())]
+    found = logged_events(store)
     store.close()
     return found
 

@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 import steadyrank as sr
-from service_tools import ITEMS, Server, replayed, serving, until
+from service_tools import ITEMS, Server, logged_events, replayed, serving, until
 from steadyrank.core.contract import ANYONE
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
@@ -33,7 +33,7 @@ async def report(local, id_, code=200, name="b", **body):
 def observed(url, name="b"):
     with contextlib.closing(open_store(url)) as store:
         number = next(n for n, (called, _) in store.boards().items() if called == name)
-        found = [events.decode(entry.body) for entry in store.entries(0, store.head(), number)]
+        found = logged_events(store, number)
     return [event for event in found if isinstance(event, events.Observed)]
 
 

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from service_tools import ITEMS, replayed, serving
+from service_tools import ITEMS, logged_events, replayed, serving
 from steadyrank.core.contract import ANSWER, NOTE_EXTRA, Visit
 from steadyrank.core.refusals import Refused
 from steadyrank.live.rules import Rules
@@ -34,7 +34,7 @@ def url(tmp_path):
 def logged(url, kind=events.ListShown):
     with contextlib.closing(open_store(url)) as store:
         number = next(iter(store.boards()))
-        found = [events.decode(entry.body) for entry in store.entries(0, store.head(), number)]
+        found = logged_events(store, number)
     return [event for event in found if isinstance(event, kind)]
 
 

@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from service_tools import Clocks, replayed, serving, until
+from service_tools import Clocks, logged_events, replayed, serving, until
 from steadyrank.cli import main
 from steadyrank.service.board import events
 from steadyrank.service.storage import open_store
@@ -57,7 +57,7 @@ async def test_it_can_be_rotated_again_at_once_and_is_in_the_record(url):
         await local.ask("POST", "boards/none/secret", code=404)
     with contextlib.closing(open_store(url)) as store:
         assert [act.what for act in store.acts(0)][1:5] == ["signing secret rotated"] * 4
-        log = [events.decode(entry.body) for entry in store.entries(0, store.head())]
+        log = logged_events(store)
         assert {event.client for event in log if isinstance(event, events.ListShown)} == {0}  # still the same client
         ((number, _),) = store.boards().items()
         assert [seal_.until is None for seal_ in store.seals(number)] == [True] + [False] * 4

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from service_tools import ITEMS, received, replayed, serving
+from service_tools import ITEMS, logged_events, received, replayed, serving
 from steadyrank.client import Client
 from steadyrank.service.alerts.watcher import Watcher
 from steadyrank.service.board import events
@@ -35,7 +35,7 @@ def url(tmp_path):
 def logged(url):
     with contextlib.closing(open_store(url)) as store:
         number = next(iter(store.boards()))
-        return [events.decode(entry.body) for entry in store.entries(0, store.head(), number)]
+        return logged_events(store, number)
 
 
 async def visited(local, rounds, liked=LIKED):

@@ -10,7 +10,7 @@ import weakref
 import msgspec
 import pytest
 
-from service_tools import ITEMS, Clocks, Server, replayed, serving, sql, until, wait_until
+from service_tools import ITEMS, Clocks, Server, logged_events, replayed, serving, sql, until, wait_until
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
@@ -94,7 +94,7 @@ async def test_what_is_due_wakes_a_board(url, settle):
 
 def logged(url):
     with contextlib.closing(open_store(url)) as store:
-        return [events.decode(entry.body) for entry in store.entries(0, store.head())]
+        return logged_events(store)
 
 
 def expired(url):

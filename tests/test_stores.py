@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import steadyrank as sr
-from service_tools import AS_USERS, ITEMS, Server, replayed, wait_until
+from service_tools import AS_USERS, ITEMS, Server, logged_events, replayed, wait_until
 from steadyrank.cli import main
 from steadyrank.client import Client
 from steadyrank.service.board import events
@@ -344,7 +344,7 @@ def test_labels_hold_on_every_store_whatever_is_killed(url, tmp_path):
     assert server.stop() == 0
     digest = replayed(url)
     store = open_store(url)
-    assert compact(store, 0.0, 200)["b"] > 300
+    assert compact(store, 0.0, 100)["b"] > 190  # answers have an event each, lists may share one
     store.close()
     server.start()
     client = server.wait().client()
@@ -353,7 +353,7 @@ def test_labels_hold_on_every_store_whatever_is_killed(url, tmp_path):
     with pytest.raises(sr.Refused, match=f"the first round that can be is {first}") as refusal:
         client.label("b", first - 1, 300, "honest")
     assert refusal.value.code == 409
-    assert client.watch("b")["events"] == 200
+    assert client.watch("b")["events"] == 100
     assert server.stop() == 0
     store = open_store(url)
     assert rebuild(store, next(iter(store.boards())), "b", store.head()).digest() == digest
@@ -563,7 +563,7 @@ def clients_in(url, board="b"):
     """
     with contextlib.closing(open_store(url)) as store:
         number = next(n for n, (name, _) in store.boards().items() if name == board)
-        found = [events.decode(entry.body) for entry in store.entries(0, store.head(), number)]
+        found = logged_events(store, number)
     clients = {}
     for event in found:
         if isinstance(event, events.ListShown | events.Answered):

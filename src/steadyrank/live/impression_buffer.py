@@ -165,9 +165,9 @@ class ImpressionBuffer:
 
     def shown_together(
         self,
-        keys: Sequence[int],
-        rounds: Sequence[int],
-        clients: Sequence[int],
+        keys: Any,
+        rounds: Ints,
+        clients: Ints | int,
         rankings: Ints,
         notes: Floats,
         features: Floats,
@@ -175,17 +175,18 @@ class ImpressionBuffer:
     ) -> bool:
         """`shown` of n lists of one size, one after the other, in a fifth of the time; whether that was done.
 
-        Nothing is shown where each has to be shown alone: where a key is 0, known or there twice. `rankings`:
-        int64[n, size]; `notes`: float64[n, length + NOTE_EXTRA], or one for all; `features`: float64[n, visit_size],
-        or one for all.
+        Nothing is shown where each has to be shown alone: where a key is 0, known or there twice. `keys`: uint64[n];
+        `rounds`: int64[n]; `clients`: int64[n], or one for all; `rankings`: int64[n, size]; `notes`:
+        float64[n, length + NOTE_EXTRA], or one for all; `features`: float64[n, visit_size], or one for all;
+        `cohorts`: of each list, or none.
         """
-        n, last = len(keys), self.last + len(keys)
+        n, last, names = keys.size, self.last + keys.size, keys.tolist()
         while last > self.places and self.places < self.most:
             self._grow()
         gone = last - self.places  # up to this number what was remembered makes room
-        if n > self.places or not all(keys):
+        if n > self.places or not keys.all():
             return False
-        if len(set(keys)) < n or not self.numbers.keys().isdisjoint(keys):
+        if len(set(names)) < n or not self.numbers.keys().isdisjoint(names):
             return False
         numbers = np.arange(self.last + 1, last + 1)
         places = numbers % self.places
@@ -194,15 +195,15 @@ class ImpressionBuffer:
             for key in self.key[places[numbers > self.places]].tolist():
                 self.numbers.pop(key, None)
             self.forgotten = gone
-        self.last, self.rounds = last, max(self.rounds, max(rounds))
-        self.key[places], self.round[places], self.client[places] = np.array(keys, np.uint64), rounds, clients
+        self.last, self.rounds = last, max(self.rounds, int(rounds.max()))
+        self.key[places], self.round[places], self.client[places] = keys, rounds, clients
         self.size[places], self.state[places] = rankings.shape[1], OPEN
         self.ranking[places, : rankings.shape[1]] = rankings
         self.note[places], self.features[places] = notes, features
-        if self.kinds or any(cohorts):
-            for place, some in zip(places.tolist(), cohorts, strict=True):
+        if self.kinds or cohorts:
+            for place, some in zip(places.tolist(), cohorts or [_NO_COHORTS] * n, strict=True):
                 self._place_cohorts(place, some)
-        self.numbers.update(zip(keys, numbers.tolist(), strict=True))
+        self.numbers.update(zip(names, numbers.tolist(), strict=True))
         return True
 
     def declare(self, kinds: Sequence[str] | None) -> None:

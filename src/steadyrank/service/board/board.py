@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from ...core.arrays import Floats, Ints
-from ...core.contract import NOTE_EXTRA, Visit
+from ...core.contract import ANYONE, NOTE_EXTRA, Visit
 from ...core.refusals import Refused
 from ...live import answers, snapshot
 from ...live.collection.collection_state import CollectionState, ShownItems, Tables, places_known
@@ -209,7 +209,7 @@ class Board:
 
     def steps(self, event: AnyEvent) -> Steps:
         """Apply an event in steps; it pauses after each part of a long one, and where work must be done."""
-        self.events += 1
+        self.events += len(event) if isinstance(event, events.ListsShown) else 1
         try:
             yield from self._room()
             return (yield from self._apply(event))
@@ -233,6 +233,8 @@ class Board:
                 return self._answered(event)
             case events.ListShown():
                 self._shown(event)
+            case events.ListsShown():
+                self._lists_shown(event)
             case events.Observed():
                 return self._observed(event)
             case events.Outcome():
@@ -289,38 +291,42 @@ class Board:
         self.feedback.timeline.show(event.round, event.time)
         return number
 
-    def show_lists(self, lists: Sequence[events.ListShown]) -> bool:
-        """Apply several lists, shown in succession, as one batch.
+    def _lists_shown(self, event: events.ListsShown) -> None:
+        """Apply several lists, as one batch if none of them is unusual."""
+        if not self._show_together(event):
+            for one in event.each():
+                with contextlib.suppress(Refused):
+                    self._shown(one)
 
-        Returns False, with no effect, if one of them is unusual.
-
-        A busy board has many, and its owner and every copy apply each of them.
-        """
-        state, impressions = self.learner_state, self.impressions
-        sizes = {len(one.ranking) for one in lists}
-        alike = len(sizes) == 1 and 0 not in sizes and not isinstance(state, CollectionState)
-        if not alike or any(one.mixed is not None for one in lists):
+    def _show_together(self, event: events.ListsShown) -> bool:
+        """Apply lists as one batch. Returns False, with no effect, if one of them is unusual."""
+        state, impressions, slots = self.learner_state, self.impressions, event.slots()
+        forgotten = max(impressions.forgotten, impressions.last + len(event) - impressions.most)
+        if isinstance(state, CollectionState) or int(slots.max()) >= len(state.names):
             return False
-        slots = np.array([one.ranking for one in lists], np.int64)
-        forgotten = max(impressions.forgotten, impressions.last + len(lists) - impressions.most)
-        if int(slots.max()) >= len(state.names) or min(one.base for one in lists) < forgotten:
+        if int(events.numbers(event.base).min()) < forgotten:
             return False
-        noted, space, features = any(one.note for one in lists), state.features, state.unknown
+        notes, features, space = self._no_note, state.unknown, state.features
+        if event.note and event.generation == self.generation:
+            notes = np.tile(self._no_note, (len(event), 1))
+            for number, place, value in event.note:
+                if place < self._no_note.size:
+                    notes[number, place] = value
         if space.visit_size:
-            features = np.stack([space.of_visit_then(one.features) for one in lists])
+            known = event.features or [{}] * len(event)
+            features = np.stack([space.of_visit_then(one) for one in known])
+        rounds = events.numbers(event.round)
         shown = impressions.shown_together(
-            [one.key for one in lists],
-            [one.round for one in lists],
-            [one.client for one in lists],
+            np.frombuffer(event.key, "<u8"),
+            rounds,
+            events.numbers(event.client) if event.client else ANYONE,
             slots[:, : self.length],
-            np.stack([self._note(one) for one in lists]) if noted else self._no_note,
+            notes,
             features,
-            [one.cohorts for one in lists],
+            event.cohorts,
         )
         if shown:
-            self.events += len(lists)
-            for one in lists:
-                self.feedback.timeline.show(one.round, one.time)
+            self.feedback.timeline.show_several(rounds, np.frombuffer(event.time, "<f8"))
         return shown
 
     def _slots_of(self, ranking: Sequence[int]) -> Ints:

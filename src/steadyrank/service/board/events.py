@@ -7,12 +7,15 @@ Every event is idempotent, and harmless if it comes too late to have an effect: 
 simply repeated.
 """
 
+import itertools
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, TypeAlias
 
 import msgspec
+import numpy as np
 
+from ...core.arrays import Ints
 from ...core.contract import ANYONE
 from ...live.collection.collection_state import ShownItems
 from .config import Config, Known, Setting
@@ -67,6 +70,70 @@ class ListShown(_OfList, frozen=True, tag="shown"):
     features: Known = {}  # features of the visit
     of: ShownItems | None = None  # in a collection, where `ranking` has places of the engine's order
     placed: list[int] = []  # who chose each place, as in `live/ruled_list.py`; empty: the learner chose all
+
+
+class ListsShown(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="lists"):
+    """Lists of `size` items that one worker gave out, one after another, as `ListShown` would say of each.
+
+    On a busy board an event for each would cost more than the list. Columns: a number of 8 bytes for each list, slots
+    of 4 bytes, lowest byte first.
+    """
+
+    size: int
+    generation: int
+    key: bytes
+    round: bytes
+    base: bytes
+    ranking: bytes
+    time: bytes
+    note: list[tuple[int, int, float]] = []  # which list, which place of its note, and what is there
+    client: bytes = b""  # empty: of all lists nobody
+    cohorts: list[dict[str, int]] = []  # empty: none
+    features: list[Known] = []  # empty: nothing is known
+
+    def __post_init__(self) -> None:
+        count, columns = len(self), (self.key, self.round, self.base, self.time, self.client or self.key)
+        whole = all(len(column) == 8 * count for column in columns)
+        whole = whole and len(self.ranking) == 4 * count * self.size > 0
+        whole = whole and all(len(some) in (0, count) for some in (self.cohorts, self.features))
+        if not whole or any(not 0 <= number < count or place < 0 for number, place, _ in self.note):
+            raise ValueError("lists in one event whose columns do not fit together")
+
+    def __len__(self) -> int:
+        return len(self.key) // 8
+
+    @property
+    def first_key(self) -> int:
+        """The key of the first list."""
+        return int.from_bytes(self.key[:8], "little")
+
+    def clients(self) -> list[int]:
+        """Of each list the number of its client."""
+        return numbers(self.client).tolist() if self.client else [ANYONE] * len(self)
+
+    def slots(self) -> Ints:
+        """A row of slots for each list."""
+        return np.frombuffer(self.ranking, "<u4").astype(np.int64).reshape(-1, self.size)
+
+    def each(self) -> Iterator[ListShown]:
+        """One list after the other."""
+        notes: list[list[tuple[int, float]]] = [[] for _ in range(len(self))]
+        for number, place, value in self.note:
+            notes[number].append((place, value))
+        return map(
+            ListShown,
+            np.frombuffer(self.key, "<u8").tolist(),
+            numbers(self.round).tolist(),
+            numbers(self.base).tolist(),
+            itertools.repeat(self.generation),
+            self.slots().tolist(),
+            notes,
+            np.frombuffer(self.time, "<f8").tolist(),
+            self.clients(),
+            self.cohorts or itertools.repeat({}),
+            itertools.repeat(None),
+            self.features or itertools.repeat({}),
+        )
 
 
 class Answered(_OfList, frozen=True, tag="answered"):
@@ -239,7 +306,9 @@ class Resealed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fiel
 OfVisitor: TypeAlias = ListShown | Answered | Withheld | Outcome | Observed
 _OfItems: TypeAlias = Added | Described | Retired | History
 _ByHand: TypeAlias = Labelled | Unlabelled | QueryForgotten | Resealed
-AnyEvent: TypeAlias = Created | Configured | Deleted | OfVisitor | Forgotten | Settled | Expired | _OfItems | _ByHand
+AnyEvent: TypeAlias = (
+    Created | Configured | Deleted | OfVisitor | ListsShown | Forgotten | Settled | Expired | _OfItems | _ByHand
+)
 
 _encode_into = msgspec.msgpack.Encoder().encode_into
 _decoder, _list_decoder = msgspec.msgpack.Decoder(AnyEvent), msgspec.msgpack.Decoder(list[AnyEvent])
@@ -265,6 +334,41 @@ def decode_all(bodies: Sequence[bytes]) -> list[AnyEvent]:
     """Decode many events, faster than one by one."""
     some: list[AnyEvent] = _list_decoder.decode(_LIST.pack(0xDD, len(bodies)) + b"".join(bodies))
     return some
+
+
+def numbers(column: bytes) -> Ints:
+    """What a column of `ListsShown` holds, but keys, times and slots."""
+    return np.frombuffer(column, "<i8")
+
+
+def may_join(event: AnyEvent) -> bool:
+    """Whether an event can be one of several lists that are written as one."""
+    if not isinstance(event, ListShown) or event.mixed is not None or event.of is not None:
+        return False
+    return bool(event.ranking) and not event.placed
+
+
+def join(some: Sequence[AnyEvent]) -> ListsShown:
+    """Lists as one event. Each `may_join`; they are of one size and one generation."""
+    lists = [one for one in some if isinstance(one, ListShown)]
+    named, known = any(one.client != ANYONE for one in lists), any(one.features for one in lists)
+    return ListsShown(
+        len(lists[0].ranking),
+        lists[0].generation,
+        np.array([one.key for one in lists], "<u8").tobytes(),
+        _column(one.round for one in lists),
+        _column(one.base for one in lists),
+        np.array([one.ranking for one in lists], "<u4").tobytes(),
+        np.array([one.time for one in lists], "<f8").tobytes(),
+        [(number, *noted) for number, one in enumerate(lists) for noted in one.note],
+        _column(one.client for one in lists) if named else b"",
+        [one.cohorts for one in lists] if any(one.cohorts for one in lists) else [],
+        [one.features for one in lists] if known else [],
+    )
+
+
+def _column(values: Iterable[int]) -> bytes:
+    return np.fromiter(values, "<i8").tobytes()
 
 
 def of_sender(event: AnyEvent, numbers: tuple[int, ...]) -> AnyEvent:

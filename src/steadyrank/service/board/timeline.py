@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Floats, Ints
 from .schema import Schema
 
 POINTS = 200
@@ -61,8 +62,18 @@ class Timeline:
 
     def show(self, t: int, time: float) -> None:
         """Record that a list was shown in round `t`; `time` is 0 if unknown."""
-        place = self._place(t)
-        self.impressions[place] += 1
+        self._show(self._place(t), 1, time)
+
+    def show_several(self, rounds: Ints, times: Floats) -> None:
+        """Record several lists, as `show` does."""
+        self._place(int(rounds.max()))
+        places = np.maximum(rounds - 1, 0) // self.size
+        for place in np.unique(places).tolist():
+            told = times[places == place]
+            self._show(place, told.size, float(min(told[told != 0.0], default=0.0)))
+
+    def _show(self, place: int, count: int, time: float) -> None:
+        self.impressions[place] += count
         if time and (not self.time[place] or time < self.time[place]):
             self.time[place] = time
 

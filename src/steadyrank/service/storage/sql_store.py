@@ -162,8 +162,8 @@ class SqlStore:
         rows = self._db.read("SELECT seq, at FROM events ORDER BY seq DESC LIMIT 1")
         return (int(rows[0][0]), float(rows[0][1])) if rows else (0, 0.0)
 
-    def append(self, rows: Sequence[NewEntry], at: float) -> tuple[list[int], list[Numbers]]:
-        """Write events in one transaction. Returns their numbers, and the numbers of their clients and cohorts.
+    def append(self, rows: Sequence[NewEntry], at: float) -> tuple[list[int], list[list[Numbers]]]:
+        """Write events in one transaction. Returns their numbers, and for each of their senders those of its clients.
 
         They are on disk on return. Events of a partition are numbered in commit order: whoever has seen event n has
         seen all before it. Clients and cohorts of a board get 0, 1, 2, ... in order of appearance; a forgotten one
@@ -716,7 +716,7 @@ class _Clients:
 
     def __init__(self, rows: Sequence[NewEntry]) -> None:
         self._rows = rows
-        senders = [(row.board, row.sender) for row in rows if row.sender is not None]
+        senders = [(row.board, sender) for row in rows for sender in row.senders if sender is not None]
         self._boards = sorted({board for board, _ in senders})
         self._asked = list({(board, who): None for board, sender in senders for who in sender.hashes if who})
         self._numbers: dict[tuple[int, int], int] = {}  # by board and hash
@@ -736,24 +736,26 @@ class _Clients:
             queries.append((f"{text} AND hash = column2", values))
         return queries
 
-    def number(self, found: Sequence[Sequence[Row]], at: float) -> list[Numbers]:
-        """The numbers of each event's client and cohorts: new ones where there are none, `_NOBODY` without a name.
+    def number(self, found: Sequence[Sequence[Row]], at: float) -> list[list[Numbers]]:
+        """For each event, the numbers of its senders' clients and cohorts: new ones where there are none.
 
-        `found`: the results of the queries.
+        `found`: the results of the queries. Senders without a name get `_NOBODY`.
         """
         middle = len(list(parts(self._boards)))
         boards = {row[0]: row[1:] for rows in found[:middle] for row in rows}
         self._numbers = {(row[0], row[1]): row[2] for rows in found[middle:] for row in rows}
-        result: list[Numbers] = []
-        for row in self._rows:
-            sender, board = row.sender, boards.get(row.board)
-            if sender is None:
-                result.append(())
-            elif board is None or not _is_named(sender, board[1], board[2], at):
-                result.append((_NOBODY,) * len(sender.hashes))
-            else:
-                result.append(tuple([self._number(row.board, who, board[0], sender) for who in sender.hashes]))
-        return result
+        return [
+            [self._numbers_of(row.board, boards.get(row.board), sender, at) for sender in row.senders]
+            for row in self._rows
+        ]
+
+    def _numbers_of(self, number: int, board: Row | None, sender: Sender | None, at: float) -> Numbers:
+        """The numbers of a sender; `board`: how many clients it had, and who was forgotten last."""
+        if sender is None:
+            return ()
+        if board is None or not _is_named(sender, board[1], board[2], at):
+            return (_NOBODY,) * len(sender.hashes)
+        return tuple([self._number(number, who, board[0], sender) for who in sender.hashes])
 
     def _number(self, board: int, who: int, given: int, sender: Sender) -> int:
         """The number of a client or cohort; `given`: how many its board had assigned before."""

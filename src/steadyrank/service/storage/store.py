@@ -1,6 +1,6 @@
 """Types at the interface of a store: rows of the log, senders, boards, API keys, and exceptions."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 
@@ -58,11 +58,11 @@ Numbers: TypeAlias = tuple[int, ...]
 
 
 class NewEntry(NamedTuple):
-    """An event to be written; with a sender, `body` makes the event from the numbers that the store assigns."""
+    """An event to be written; with senders, `body` makes the event from the numbers that the store assigns."""
 
     board: int
-    body: bytes | Callable[[Numbers], bytes]
-    sender: Sender | None = None
+    body: bytes | Callable[[Sequence[Numbers]], bytes]
+    senders: Sequence[Sender | None] = ()
 
 
 class Key(NamedTuple):

@@ -179,7 +179,7 @@ class EvictedBoard:
         if summary is None:
             return False
         lifetime, _ = summary.delays()
-        if isinstance(line.event, events.OfVisitor):
+        if isinstance(line.event, events.OfVisitor | events.ListsShown):
             self.stirred = min(self.stirred, now)
         elif isinstance(line.event, events.Expired) and self.stirred < math.inf:
             self.stirred = max(self.stirred, now - lifetime)

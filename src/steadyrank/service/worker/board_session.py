@@ -10,7 +10,7 @@ import contextlib
 import hmac
 import math
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ...core.contract import ANYONE
@@ -177,12 +177,13 @@ class BoardSession:
         return self._clients.get(client, ANYONE)
 
     def learn_clients(self, line: Line) -> None:
-        """Remember the number that a client got, and forget numbers made void, in log order."""
-        if line.client and isinstance(line.event, events.OfVisitor):
-            if len(self._clients) >= _MOST_CLIENTS:
-                self._clients.clear()
-            if line.event.client != ANYONE:
-                self._clients[line.client] = line.event.client
+        """Remember the numbers that clients got, and forget numbers made void, in log order."""
+        if line.clients:
+            for client, number in zip(line.clients, _clients_of(line.event), strict=True):
+                if len(self._clients) >= _MOST_CLIENTS:
+                    self._clients.clear()
+                if client and number != ANYONE:
+                    self._clients[client] = number
         elif isinstance(line.event, events.Forgotten):
             gone = set(line.event.clients)
             self._clients = {client: number for client, number in self._clients.items() if number not in gone}
@@ -208,33 +209,26 @@ class BoardSession:
         """
         if outcome in ("learnt", "waiting", "late"):
             self.lateness.count(outcome == "late")
-        if own or not isinstance(line.event, events.ListShown | events.Answered | events.Observed):
+        event = line.event
+        if own or not isinstance(event, events.ListShown | events.ListsShown | events.Answered | events.Observed):
             return
-        number = line.event.client
-        if isinstance(line.event, events.ListShown) or line.event.clicks is None:
-            if number != ANYONE:
-                self.lists.note(number, self.board.config.client_lists, now)
+        if isinstance(event, events.ListShown | events.ListsShown) or event.clicks is None:
+            for number in _clients_of(event):
+                if number != ANYONE:
+                    self.lists.note(number, self.board.config.client_lists, now)
         elif outcome != "duplicate":
-            self.answers.note(number, self._minutely(number != ANYONE), now)
-
-    def show_lists(self, lines: Sequence[Line], own: Callable[[AnyEvent], bool], now: float) -> bool:
-        """Apply lists as a batch, unless one is unusual. Returns whether it did.
-
-        `own`: tells which lists this worker gave out.
-        """
-        shown = [line.event for line in lines if isinstance(line.event, events.ListShown)]
-        if len(shown) < len(lines) or not self.board.show_lists(shown):
-            return False
-        self.applied = lines[-1].seq
-        for line, event in zip(lines, shown, strict=True):
-            if event.client != ANYONE:
-                self.learn_clients(line)
-                self.note(line, "", own(event), now)
-        return True
+            self.answers.note(event.client, self._minutely(event.client != ANYONE), now)
 
     def _minutely(self, named: bool) -> int:
         config = self.board.config
         return config.client_minute if named else config.anonymous_minute
+
+
+def _clients_of(event: AnyEvent | Unreadable) -> list[int]:
+    """The numbers of the clients that an event is of."""
+    if isinstance(event, events.ListsShown):
+        return event.clients()
+    return [event.client] if isinstance(event, events.OfVisitor) else []
 
 
 def begin(number: int, name: str, secret: bytes, event: events.Created | Unreadable) -> BoardSession | Parked:

@@ -8,17 +8,16 @@ which applies it a few events at a time.
 import asyncio
 import collections
 import contextlib
-import itertools
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from ...core.refusals import Refused
 from .. import tracing
 from ..board.board import Steps, Work
-from ..board.events import AnyEvent, Created, ListShown, encode, of_sender
+from ..board.events import AnyEvent, Created, ListShown, encode, join, may_join, of_sender
 from ..storage import Fenced, NewEntry, Numbers, Outdated, Sender, SqlStore, Unavailable, open_store
 from .log_rows import Unreadable, read_events
 
@@ -31,8 +30,8 @@ MOST_AT_ONCE = 5_000  # events per commit
 MOST_READ = 10_000  # events of others handed over at a time and not yet applied; an import may bring many
 MOST_BEHIND = 200_000  # events queued while the store is unavailable
 PATIENCE = 15.0  # seconds after which a waiting request fails, and the thread counts as stuck
-_APPLIED_AT_ONCE = 32  # single events, or batches of lists, applied between requests
-ALIKE_AT_ONCE = 250  # lists of one board in a batch
+_APPLIED_AT_ONCE = 32  # events applied between requests
+_FEWEST, _MOST_JOINED = 8, 250  # lists of a board that are written as one event
 _TURN = 0.004  # seconds after which requests get a turn, even in the middle of a long event
 _APPLYING = 20.0  # seconds after which waiting for an event to be applied fails
 
@@ -48,31 +47,83 @@ class Line(NamedTuple):
     board: int
     event: AnyEvent | Unreadable  # Unreadable: why it cannot be applied
     waiting: asyncio.Future[str] | None
-    client: int = 0  # hash of the client, if this worker knows it
+    clients: Sequence[int] = ()  # hashes of its clients, if this worker knows them
     trace: Any = None  # of the request that it belongs to
 
 
 class Pending(NamedTuple):
-    """An event to be written."""
+    """An event that waits to be written."""
 
     board: int
     event: AnyEvent
-    body: bytes  # empty if there is a sender, since the numbers of client and cohorts are not known yet
     waiting: asyncio.Future[str] | None
     sender: Sender | None
     trace: Any = None
 
+    @property
+    def may_join(self) -> bool:
+        """Whether this is a list that may share an event with others: no request awaits its own outcome."""
+        return self.waiting is None and self.trace is None and may_join(self.event)
+
+
+class Writing:
+    """An event to be written: a queued event, or several lists of one board queued in succession."""
+
+    def __init__(self, first: Pending) -> None:
+        self.parts = [first]
+        self._event = first.event  # the final event, once it is encoded
+
+    @property
+    def board(self) -> int:
+        """The number of its board."""
+        return self.parts[0].board
+
+    def takes(self, other: Pending) -> bool:
+        """Return whether another list may join these."""
+        event, mine = other.event, self.parts[0].event
+        if len(self.parts) >= _MOST_JOINED or not isinstance(event, ListShown) or not isinstance(mine, ListShown):
+            return False
+        return len(event.ranking) == len(mine.ranking) and event.generation == mine.generation and other.may_join
+
     def entry(self) -> NewEntry:
         """The entry for the store."""
-        if self.sender is None:
-            return NewEntry(self.board, self.body)
-        return NewEntry(self.board, lambda numbers: encode(of_sender(self.event, numbers)), self.sender)
+        senders = [part.sender for part in self.parts]
+        if not any(senders):
+            return NewEntry(self.board, self._body([()] * len(senders)))
+        return NewEntry(self.board, self._body, senders)
 
-    def line(self, seq: int, numbers: Numbers) -> Line:
-        """The written event, with the numbers of its client and cohorts."""
-        if self.sender is None:
-            return Line(seq, self.board, self.event, self.waiting, trace=self.trace)
-        return Line(seq, self.board, of_sender(self.event, numbers), self.waiting, self.sender.hash, self.trace)
+    def _body(self, numbers: Sequence[Numbers]) -> bytes:
+        """The encoded event, with the numbers of clients and cohorts."""
+        named = zip(self.parts, numbers, strict=True)
+        parts = [of_sender(part.event, some) if some else part.event for part, some in named]
+        self._event = parts[0] if len(parts) == 1 else join(parts)
+        return encode(self._event)
+
+    def line(self, seq: int) -> Line:
+        """The written event, by its number."""
+        first = self.parts[0]
+        clients = [part.sender.hash if part.sender else 0 for part in self.parts]
+        return Line(seq, self.board, self._event, first.waiting, clients if any(clients) else (), first.trace)
+
+
+def together(batch: Sequence[Pending]) -> list[Writing]:
+    """Group queued events: many lists of a board, with no other event of the board between them, become one event.
+
+    The order of events of a board stays.
+    """
+    found: list[Writing] = []
+    last: dict[int, Writing | None] = {}  # by board: the event that its next list may join
+    for one in batch:
+        before = last.get(one.board)
+        if before is not None and before.takes(one):
+            before.parts.append(one)
+        else:
+            found.append(writing := Writing(one))
+            last[one.board] = writing if one.may_join else None
+    few = [writing for writing in found if 1 < len(writing.parts) < _FEWEST]
+    if not few:
+        return found
+    return [alone for one in found for alone in (map(Writing, one.parts) if len(one.parts) < _FEWEST else [one])]
 
 
 class Inbox:
@@ -81,12 +132,10 @@ class Inbox:
     def __init__(
         self,
         apply: Callable[[Line, dict[int, Any]], Steps],
-        apply_lists: Callable[[Iterator[Line]], tuple[int, bool]] = lambda lines: (1, False),
     ) -> None:
         self.applied: dict[int, int] = {0: 0}  # by partition: every event up to this number is applied
         self.partitions = 1  # number of partitions of the store
-        self._apply, self._apply_lists = apply, apply_lists
-        self._alone = 0  # the first so many lines are applied one by one
+        self._apply = apply
         self._steps: Steps | None = None  # of the first line, if it was begun
         self._work: asyncio.Future[None] | None = None  # computation in a thread that these wait for
         self._begun = 0  # when the first line was begun, in nanoseconds since 1970, if it has a trace
@@ -101,7 +150,7 @@ class Inbox:
     def reset(self, heads: Mapping[int, int], partitions: int) -> None:
         """Start over: everything up to `heads` is applied, and nothing is queued."""
         self._lines.clear()
-        self._steps, self.applied, self.partitions, self._alone = None, dict(heads), partitions, 0
+        self._steps, self.applied, self.partitions = None, dict(heads), partitions
         self._work = None
 
     def add(self, heads: Mapping[int, int]) -> None:
@@ -119,7 +168,7 @@ class Inbox:
                 kept.append((line, made))
             elif line.waiting is not None:
                 _settle(line.waiting, None, Fenced([line.seq % self.partitions]))
-        self._lines, self._alone = collections.deque(kept), 0
+        self._lines = collections.deque(kept)
         for seq, future in self._waiting:
             if seq % self.partitions in gone:
                 _settle(future, None, Fenced([seq % self.partitions]))
@@ -176,11 +225,6 @@ class Inbox:
         for _ in range(min(len(self._lines), _APPLIED_AT_ONCE)):
             if self._holders and self._steps is None:
                 break
-            if self._steps is None and self._apply_alike():
-                if not self._lines or time.perf_counter() > end:
-                    break
-                continue
-            self._alone -= 1
             outcome = self._apply_first(end)
             if outcome is None:
                 break
@@ -200,18 +244,6 @@ class Inbox:
             self._waiting.remove((seq, future))
             if not future.done():
                 future.set_result(None)
-
-    def _apply_alike(self) -> bool:
-        """Apply the first lines as a batch if they are lists of one board. Returns whether it did."""
-        if self._alone > 0 or type(self._lines[0][0].event) is not ListShown:
-            return False
-        first = itertools.islice(self._lines, ALIKE_AT_ONCE)
-        self._alone, done = self._apply_lists(line for line, _ in first)
-        if done:
-            for _ in range(self._alone):
-                line, _ = self._lines.popleft()
-            self._alone, self.applied[line.seq % self.partitions] = 0, line.seq
-        return done
 
     def _is_applied(self, seq: int) -> bool:
         return seq <= self.applied.get(seq % self.partitions, -1)
@@ -311,12 +343,11 @@ class LogWriter:
         self, board: int, event: AnyEvent, wait: bool = False, sender: Sender | None = None
     ) -> asyncio.Future[str] | None:
         """Queue an event; `sender` gets its numbers when written. With `wait`, returns a future of its outcome."""
-        body = encode(event) if sender is None else b""
         future = None
         if wait:
             future = self._loop.create_future()
             self._waiting.append((time.monotonic() + PATIENCE, future))
-        self._queue.append(Pending(board, event, body, future, sender, tracing.current()))
+        self._queue.append(Pending(board, event, future, sender, tracing.current()))
         if (wait or len(self._queue) > MOST_AT_ONCE) and not self._wake.is_set():
             self._wake.set()
         return future
@@ -371,13 +402,14 @@ class LogWriter:
                 batch = self._still_served(batch)
                 if batch:
                     begun = time.time_ns()
-                    seqs, numbers = store.append([x.entry() for x in batch], self._clock())
+                    writings = together(batch)
+                    seqs, _ = store.append([x.entry() for x in writings], self._clock())
                     self.commits += 1
                     for pending in batch:
                         if pending.trace is not None:
                             tracing.note("commit", pending.trace, begun, events=len(batch))
-                    for pending, seq, clients in zip(batch, seqs, numbers, strict=True):
-                        self._own.setdefault(seq % self._partitions, []).append(pending.line(seq, clients))
+                    for writing, seq in zip(writings, seqs, strict=True):
+                        self._own.setdefault(seq % self._partitions, []).append(writing.line(seq))
                     batch = []
                 self._hand_over(store)
                 while chores:

@@ -14,11 +14,10 @@ A board that this worker hands over continues as a replica until its new owner s
 import asyncio
 import collections
 import functools
-import itertools
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +28,7 @@ from ..board.events import AnyEvent
 from ..storage import LogEntry, Seal, Sender, SqlStore, Unavailable
 from .board_session import BoardSession
 from .log_rows import Unreadable, read_events
-from .log_writer import ALIKE_AT_ONCE, Line, Pending
+from .log_writer import Line, Pending, together
 from .recovery import load
 from .store_threads import StoreThreads
 
@@ -85,9 +84,9 @@ class Outbox:
 
     def put_event(self, board: int, event: AnyEvent, sender: Sender | None = None) -> None:
         """Queue a list."""
-        body = events.encode(event) if sender is None else b""
-        pending = Pending(board, event, body, None, sender)
-        self.waiting.setdefault(board % self._partitions, collections.deque()).append(pending)
+        self.waiting.setdefault(board % self._partitions, collections.deque()).append(
+            Pending(board, event, None, sender)
+        )
 
 
 class Replicas:
@@ -121,13 +120,17 @@ class Replicas:
         """Return a replica fresh enough for a list, if any; starts replicating boards that are requested often."""
         if name in self.copies:
             return self.find_copy(name)
+        self.note_asked(name)
+        return None
+
+    def note_asked(self, name: str) -> None:
+        """A list was asked for of a board that is not copied."""
         if self._second != (second := int(time.monotonic())):
             self._second = second
             self._asked.clear()
         self._asked[name] += 1
         if self._asked[name] == _OFTEN:
             self._begin(name)
-        return None
 
     def find_copy(self, name: str) -> BoardSession | None:
         """The same, for boards that are replicated already."""
@@ -272,7 +275,7 @@ class Replicas:
         """Write one commit per partition, so that no transaction locks two; written lists are removed."""
         for partition in sorted(lists):
             if lists[partition]:
-                store.append([one.entry() for one in lists[partition]], self.clock())
+                store.append([one.entry() for one in together(lists[partition])], self.clock())
                 lists[partition] = []
 
     async def _apply(self, name: str, copy: _Copy, news: _News) -> None:
@@ -281,26 +284,13 @@ class Replicas:
         if news.events is None:
             self.drop(name)
             return
-        for lines in _together(session.number, news.events):
-            if not await self._apply_some(session, lines):
+        for seq, event in news.events:
+            if not await self._apply_one(session, Line(seq, session.number, event, None)):
                 self.drop(name)
                 return
-            await self._give_way()
         session.applied, copy.read = news.head, news.read
         if news.seals is not None:
             session.reseal(news.seals)
-
-    async def _apply_some(self, session: BoardSession, lines: Sequence[Line]) -> bool:
-        """Apply events, as a batch if they are ordinary lists. Returns whether the replica can continue."""
-        try:
-            if len(lines) > 1 and session.show_lists(lines, self._gave, self.monotonic()):
-                return True
-        except Exception as error:  # as for a single event
-            return _give_up(session, lines[0], error)
-        for line in lines:
-            if not await self._apply_one(session, line):
-                return False
-        return True
 
     async def _apply_one(self, session: BoardSession, line: Line) -> bool:
         """Apply an event. Returns whether the replica can continue."""
@@ -315,7 +305,9 @@ class Replicas:
         except Refused:
             pass  # the worker that wrote it got the refusal
         except Exception as error:  # whatever it is: the owner parks the board
-            return _give_up(session, line, error)
+            fields = {"board": session.name, "event": line.seq, "why": str(error)}
+            log.error("a copy cannot go on", extra={"fields": fields})
+            return False
         session.learn_clients(line)
         session.applied = line.seq
         await self._give_way()
@@ -335,21 +327,6 @@ class Replicas:
                 if copy.asked < copy.least:
                     self.drop(name)
                 copy.begin_term(now, _KEPT, _SELDOM)
-
-
-def _give_up(session: BoardSession, line: Line, error: Exception) -> bool:
-    """Log why a replica cannot continue; returns False."""
-    fields = {"board": session.name, "event": line.seq, "why": str(error)}
-    log.error("a copy cannot go on", extra={"fields": fields})
-    return False
-
-
-def _together(board: int, fresh: Iterable[tuple[int, AnyEvent]]) -> Iterator[list[Line]]:
-    """Group consecutive lists into batches; any other event stays alone."""
-    lines = (Line(seq, board, event, None) for seq, event in fresh)
-    for are_lists, alike in itertools.groupby(lines, lambda line: type(line.event) is events.ListShown):
-        while some := list(itertools.islice(alike, ALIKE_AT_ONCE if are_lists else 1)):
-            yield some
 
 
 def _load(store: SqlStore, name: str) -> BoardSession | None:

@@ -5,10 +5,9 @@ import collections
 import contextlib
 import functools
 import gc
-import itertools
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,7 +31,6 @@ from .replicas import Replicas
 from .resealing import reseal
 
 SNAPSHOT_EVERY = 20_000  # events of a board; all workers take snapshots at the same events
-_FEWEST = 8  # lists of a board applied as a batch; fewer are no slower one by one
 TICK = 0.1
 MOST_AWAKE = 1_000  # boards in memory
 _LOADING = 3.0  # seconds at startup to load the most recently used boards; the others load on demand
@@ -88,7 +86,7 @@ class Worker:
         self.ready = False
         self.exporting = asyncio.Lock()  # one export at a time: it takes a thread, and disk space for the log
         self.chance = np.random.default_rng() if chance is None else chance
-        self._inbox = Inbox(self._apply, self._apply_lists)
+        self._inbox = Inbox(self._apply)
         self._key = self._first_key = int(self.chance.integers(1, 2**63))
         self._tasks: set[asyncio.Task[Any]] = set()
         self.partitions = 1  # number of partitions of the store
@@ -307,9 +305,11 @@ class Worker:
         return self._key
 
     def _gave(self, event: AnyEvent) -> bool:
-        """Return whether this worker gave out a list, judged by its key."""
-        given = (self._key - self._first_key) % (2**63 - 1)
-        return isinstance(event, events.ListShown) and 0 < (event.key - self._first_key) % (2**63 - 1) <= given
+        """Return whether this worker gave out a list, or several in one event, judged by its key."""
+        if not isinstance(event, events.ListShown | events.ListsShown):
+            return False
+        key = event.key if isinstance(event, events.ListShown) else event.first_key
+        return 0 < (key - self._first_key) % (2**63 - 1) <= (self._key - self._first_key) % (2**63 - 1)
 
     def put_event(self, session: BoardSession, event: AnyEvent, sender: Sender | None = None) -> asyncio.Future[str]:
         """Queue an event for writing. The future gives its outcome once it is on disk and applied."""
@@ -425,30 +425,6 @@ class Worker:
             return outcome
         return (yield from self._steps(session, line, in_turn=True))
 
-    def _apply_lists(self, lines: Iterator[Line]) -> tuple[int, bool]:
-        """Apply the first lines as a batch if they are lists of one board in memory.
-
-        Returns their number and whether it did.
-
-        If it did not, apply that many lines one by one.
-        """
-        first = next(lines)
-        session = self.cache.by_number.get(first.board)
-        if session is None or not _is_list(first) or first.seq <= session.applied:
-            return 1, False
-        others = itertools.takewhile(lambda line: line.board == first.board and _is_list(line), lines)
-        most = SNAPSHOT_EVERY - session.board.events % SNAPSHOT_EVERY
-        lists = [first, *itertools.islice(others, most - 1)]
-        try:
-            done = len(lists) >= _FEWEST and session.show_lists(lists, self._gave, self.monotonic())
-        except Exception as error:  # as in `_steps`
-            log.exception("lists cannot be applied", extra={"fields": {"event": first.seq}})
-            self.cache.park_board(session.number, str(not_applied(first.seq, error)))
-            done = False
-        if done:
-            self._after(session, lists[-1].seq, in_turn=True)
-        return len(lists), done
-
     def apply(self, session: BoardSession, line: Line) -> str:
         """Apply an event to a board in memory, to its end."""
         return run_to_end(self._steps(session, line))
@@ -463,7 +439,7 @@ class Worker:
         assert not isinstance(event, Unreadable)
         if line.seq <= session.applied:
             return "done"
-        session.applied = line.seq
+        before, session.applied = session.board.events, line.seq
         session.users += 1
         try:
             session.learn_clients(line)
@@ -475,7 +451,7 @@ class Worker:
             if isinstance(event, events.QueryForgotten) and event.query == event.now:
                 session.board.outdate()
         except Refused:
-            self._after(session, line.seq, in_turn)
+            self._after(session, line.seq, before, in_turn)
             raise
         except Exception as error:
             log.exception("an event cannot be applied", extra={"fields": {"event": line.seq}})
@@ -484,18 +460,19 @@ class Worker:
             raise
         finally:
             session.users -= 1
-        self._after(session, line.seq, in_turn)
+        self._after(session, line.seq, before, in_turn)
         return outcome
 
-    def _after(self, session: BoardSession, seq: int, in_turn: bool) -> None:
+    def _after(self, session: BoardSession, seq: int, before: int, in_turn: bool) -> None:
         """Start a replay of the log or take a snapshot, if the event makes one due.
 
-        A large collection is copied in a thread while the inbox holds back all events.
+        `before`: how many events the board had before it. A large collection is copied in a thread while the inbox holds
+        back all events.
         """
         board = session.board
         if board.stale and session.refolding is None:
             session.refolding = self.spawn(self._refold(session))
-        elif board.events % SNAPSHOT_EVERY == 0 and not board.stale:
+        elif board.events // SNAPSHOT_EVERY > before // SNAPSHOT_EVERY and not board.stale:
             state = board.learner_state
             if in_turn and isinstance(state, CollectionState) and state.n_pairs > _LARGE:
                 session.users += 1
@@ -633,11 +610,6 @@ class Worker:
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(_report)
         return task
-
-
-def _is_list(line: Line) -> bool:
-    """Return whether a line is a list whose outcome nobody awaits and which is not traced."""
-    return type(line.event) is events.ListShown and line.waiting is None and line.trace is None
 
 
 def _no_snapshot(session: BoardSession, error: BaseException) -> None:

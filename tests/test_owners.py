@@ -459,10 +459,13 @@ def test_a_board_that_is_asked_for_often_is_ranked_by_every_worker(url, tmp_path
     wait_until(copied, 60.0)
     assert metric(other, "steadyrank_replicas") == 1
     assert metric(owner, "steadyrank_replicas") == 0
+    line, host = f"POST /v1/boards/{board}/rank HTTP/1.1", "host: 127.0.0.1\r\ncontent-length: 2"
+    for proxy, code in (("", 200), ("\r\nx-forwarded-for: 1.2.3.4", 403)):  # no list without the right to it
+        assert exchange(other.port, f"{line}\r\n{host}{proxy}\r\n\r\n{{}}".encode())[0] == code
     for k, one in enumerate(shown):  # answers find their list, whether it is in the log yet or not
         assert (client, there)[k % 2].feedback(board, one.impression, clicked=one.items[0]) == "learnt"
         assert (client, there)[k % 3 % 2].feedback(board, one.impression, clicked=one.items[0]) == "duplicate"
-    wait_until(lambda: there.board(board)["impressions"] == len(shown))
+    wait_until(lambda: there.board(board)["impressions"] == len(shown) + 1)
     assert there.board(board)["answers"] == len(shown)
     there.add_items(board, ["brand new"])
     assert client.rank(board, ["brand new"]).items == ("brand new",)  # where the copy does not know better, the owner

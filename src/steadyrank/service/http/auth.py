@@ -16,9 +16,10 @@ SCOPES = ("rank", "feedback", "observe", "admin")  # admin includes all others
 _PREFIX = "sr"
 LOCAL_CALLER = "this machine"  # the caller's id while there are no keys
 _LONGEST_HOST = 300
+_FORWARDED = "x-forwarded-"  # prefix of headers that proxies add; `read_headers` keeps it as a marker for all of them
 _PROXIES = frozenset(
     ["forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip"]
-    + ["true-client-ip", "cf-connecting-ip", "fastly-client-ip"]
+    + ["true-client-ip", "cf-connecting-ip", "fastly-client-ip", _FORWARDED]
 )
 _PAGES = ("origin", "referer", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")  # browsers send these
 _FETCHES = ("node", "undici")  # user agents of Node's `fetch`, which sends one of these headers: sec-fetch-mode
@@ -36,8 +37,8 @@ def read_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     for name, value in headers:
         if name in _READ:
             wanted[name.decode("latin-1")] = value[:_LONGEST_VALUE].decode("latin-1")
-        elif name.startswith(b"x-forwarded-"):
-            wanted["x-forwarded-"] = ""  # its presence is enough
+        elif name.startswith(_FORWARDED.encode()):
+            wanted[_FORWARDED] = ""  # its presence is enough
     return wanted
 
 
@@ -77,8 +78,8 @@ def _is_local_host(host: str) -> bool:
 
 
 def _is_proxied(headers: Mapping[str, str]) -> bool:
-    """Return whether a request came through a proxy, judged by its headers."""
-    return any(name in _PROXIES or name.startswith("x-forwarded-") for name in headers)
+    """Return whether a request came through a proxy, judged by its headers, as `read_headers` returns them."""
+    return not _PROXIES.isdisjoint(headers)
 
 
 def _is_browser(headers: Mapping[str, str]) -> bool:

@@ -122,10 +122,12 @@ class Direct:
         if not worker.ready or worker.is_served(request.board) or worker.log_writer.outdated:
             return self._handle(request, reply, body)
         copies = worker.replicas
-        if request.is_rank and copies is not None and self._auth.permits(request.headers, "rank", request.board):
-            session = copies.find(request.board)
+        if request.is_rank and copies is not None:
+            session = copies.find_copy(request.board)
             if session is not None and self._rank_copy(request, copies, session, reply, body):
                 return True
+            if request.board not in copies.copies and self._auth.permits(request.headers, "rank", request.board):
+                copies.note_asked(request.board)
         done, patience = functools.partial(self._forwarded, request, reply, time.perf_counter()), _ANSWER_PATIENCE
         if request.is_rank:
             patience = _LIST_PATIENCE

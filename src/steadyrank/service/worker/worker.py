@@ -466,8 +466,8 @@ class Worker:
     def _after(self, session: BoardSession, seq: int, before: int, in_turn: bool) -> None:
         """Start a replay of the log or take a snapshot, if the event makes one due.
 
-        `before`: how many events the board had before it. A large collection is copied in a thread while the inbox holds
-        back all events.
+        `before`: how many events the board had before it. A large collection is copied in a thread while the inbox
+        holds back all events.
         """
         board = session.board
         if board.stale and session.refolding is None:

@@ -173,17 +173,17 @@ class ImpressionBuffer:
         features: Floats,
         cohorts: Sequence[Mapping[str, int]],
     ) -> bool:
-        """`shown` of n lists of one size, one after the other, in a fifth of the time; whether that was done.
+        """`shown` for n lists of one size in a row, in a fifth of the time; returns whether it was done.
 
-        Nothing is shown where each has to be shown alone: where a key is 0, known or there twice. `keys`: uint64[n];
+        Does nothing if lists must be recorded one by one: if a key is 0, known or repeated. `keys`: uint64[n];
         `rounds`: int64[n]; `clients`: int64[n], or one for all; `rankings`: int64[n, size]; `notes`:
         float64[n, length + NOTE_EXTRA], or one for all; `features`: float64[n, visit_size], or one for all;
-        `cohorts`: of each list, or none.
+        `cohorts`: of each list, or empty.
         """
         n, last, names = keys.size, self.last + keys.size, keys.tolist()
         while last > self.places and self.places < self.most:
             self._grow()
-        gone = last - self.places  # up to this number what was remembered makes room
+        gone = last - self.places  # impressions up to this number are dropped to make room
         if n > self.places or not keys.all():
             return False
         if len(set(names)) < n or not self.numbers.keys().isdisjoint(names):

@@ -46,7 +46,7 @@ def test_the_site_has_every_page_and_asks_nobody_else(site):
 
 def test_the_api_page_has_what_docstrings_say(site):
     text = re.sub(r"<[^>]+>", "", (site / "api.html").read_text())
-    assert "once a seed, and return its regret curves" in text
+    assert "once per seed, and return its regret curves" in text
     assert "Answer an impression" in text
     assert "check_adversary(" in text
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 import pytest
+from numba.core import event
 from numba.core.codegen import JITCodeLibrary
 
 import steadyrank
@@ -583,6 +584,30 @@ def test_what_only_compiled_code_calls_waits_and_what_python_calls_does_not():
     assert linked._waits
     assert linked.get_pointer_to_function("nobody's name") == 0
     assert inner(-0.0) == 0.0  # called by Python after all: compiled for it
+
+
+def test_a_constant_that_is_handed_over_compiles_nothing_more():
+    """Numba gives each constant a type of its own, and a counter that begins as one has two."""
+    twice = jit.uncached(lambda x: 2 * x)
+    compiled = []
+
+    def count(n):
+        total = twice(3)
+        counter = 0
+        while counter < n:
+            counter = twice(counter) + 1
+        return total + counter
+
+    class Listener(event.Listener):
+        def on_start(self, begun):
+            compiled.append(begun.data["dispatcher"].py_func)
+
+        def on_end(self, ended):
+            pass
+
+    with event.install_listener("numba:compile", Listener()):
+        assert jit.uncached(count)(5) == 13
+    assert compiled.count(twice.py_func) == 1
 
 
 @only_late

@@ -289,7 +289,10 @@ def _compiled(function: F, counting: bool, kept: bool) -> F:
     outer = made(_Cache)
     if not _INTERPRETED:
         inner = functools.cache(lambda: made(_InnerCache, no_cpython_wrapper=True))
-        outer.get_call_template = lambda *arguments: inner().get_call_template(*arguments)
+        # a constant is a number like all others: else numba compiles once more for each that is handed over
+        outer.get_call_template = lambda given, named: inner().get_call_template(
+            [types.unliteral(kind) for kind in given], {name: types.unliteral(kind) for name, kind in named.items()}
+        )
         outer.get_overload = lambda signature: inner().get_overload(signature)
     return cast(F, outer)
 

@@ -49,18 +49,20 @@ def late(wait: bool = True) -> Iterator[None]:
     numba makes its libraries as ever.
     """
     with global_compiler_lock:
-        codegen: Any = cpu_target.target_context.codegen()
+        context: Any = cpu_target.target_context
+        codegen = context.codegen()
         before = getattr(_here, "inside", False), getattr(_here, "waits", False)
         _here.inside, _here.waits = True, wait
         if not before[0]:
             codegen.create_library = lambda name, **options: LateLibrary(codegen, name, **options)
             codegen.unserialize_library = lambda state: LateLibrary._unserialize(codegen, state)
+            context.create_cfunc_wrapper = lambda *given: None  # nobody takes these functions' addresses
         try:
             yield
         finally:
             _here.inside, _here.waits = before
             if not before[0]:
-                del codegen.create_library, codegen.unserialize_library
+                del codegen.create_library, codegen.unserialize_library, context.create_cfunc_wrapper
 
 
 class _TolerantCodegen:

@@ -150,7 +150,7 @@ def every_parser(parser, name="steadyrank"):
                 yield from every_parser(sub, f"{name} {one}")
 
 
-@pytest.mark.parametrize(("name", "parser"), list(every_parser(cli._parser())))
+@pytest.mark.parametrize(("name", "parser"), list(every_parser(cli._parser()[0])))
 def test_help_of_every_command_is_complete_and_names_defaults_that_mean_something(name, parser):
     assert parser.description
     for action in parser._actions:
@@ -158,6 +158,23 @@ def test_help_of_every_command_is_complete_and_names_defaults_that_mean_somethin
     words = " ".join(parser.format_help().split())
     assert not re.search(r"\(default: (None|False|True|\[|==)", words)
     assert not re.search(r"\(default:[^()]*\) \(default:", words)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["audit", "x.csv", "--clickd", "y"], "unknown argument --clickd y: did you mean --clicked?"),
+        (
+            ["history", "b", "x.csv", "--zzz"],
+            "unknown argument --zzz; `steadyrank history --help` shows what there is",
+        ),
+    ],
+)
+def test_an_argument_that_a_command_does_not_take_is_named_with_what_was_perhaps_meant(capsys, arguments, words):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(arguments)
+    assert stop.value.code == 2
+    assert f"steadyrank {arguments[0]}: {words}\n" == capsys.readouterr().err
 
 
 def test_help_names_defaults(capsys):

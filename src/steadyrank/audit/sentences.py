@@ -150,7 +150,7 @@ def describe_outcomes(outcomes: dict[str, Any]) -> list[str]:
 def describe_clean_log(clean: CleanLog, audit: Audit) -> str:
     """How much of the log is in the clean file."""
     less = clean.impressions - clean.weight
-    words = f", of which {less:,.1f} are doubtful (their weights)" if less >= 0.05 else ""
+    words = f"; by their weights, {less:,.1f} of these may be false" if less >= 0.05 else ""
     return f"{clean.path}: {clean.impressions:,} of {audit.impressions:,} impressions are not suspect{words}"
 
 

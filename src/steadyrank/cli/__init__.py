@@ -1,10 +1,12 @@
 """The command line. Commands are thin, and import heavy modules only when they run."""
 
 import argparse
+import difflib
+import itertools
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
 
 from ..core.version import __version__
 from . import (
@@ -37,8 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0, 2 for bad input, 3 for a limit exceeded, 130 when interrupted, 141 for a broken pipe.
     """
-    parser = _parser()
-    options = parser.parse_args(arguments)
+    parser, commands = _parser()
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        _refuse(commands[options.command], unknown)
     try:
         code: int | None = options.run(options)
         sys.stdout.flush()
@@ -82,7 +86,17 @@ def _formatted(default: Any) -> str:
     return str(default)
 
 
-def _parser() -> _Parser:
+def _refuse(command: argparse.ArgumentParser, unknown: Sequence[str]) -> NoReturn:
+    """End with what the command does not take, and what was perhaps meant."""
+    flags = [flag for action in command._actions for flag in action.option_strings]
+    near = [difflib.get_close_matches(text.partition("=")[0], flags, n=1, cutoff=0.7) for text in unknown]
+    meant = dict.fromkeys(itertools.chain.from_iterable(near))
+    hint = f": did you mean {' or '.join(meant)}?" if meant else f"; `{command.prog} --help` shows what there is"
+    command.exit(2, f"{command.prog}: unknown argument {' '.join(unknown)}{hint}\n")
+
+
+def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
+    """The parser, and that of each command by its name."""
     parser = _Parser(
         prog="steadyrank",
         description="Learn rankings from clicks, some of which are false.",
@@ -93,4 +107,4 @@ def _parser() -> _Parser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in _COMMANDS:
         module.add(commands)
-    return parser
+    return parser, commands.choices

@@ -59,7 +59,7 @@ def _list(options: argparse.Namespace) -> None:
     for name in profiles():
         world = profile(name)
         shown = ", ".join(mappings(name))
-        print(f"{name:<17} {world.attraction.size} items; mappings: {shown}; {world.origin}")
+        print(f"{name:<20} {world.attraction.size} items; mappings: {shown}; {world.origin}")
 
 
 def _build(options: argparse.Namespace) -> None:

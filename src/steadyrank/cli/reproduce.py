@@ -155,7 +155,7 @@ def _report(options: argparse.Namespace) -> None:
 def _write(options: argparse.Namespace, store: Any, plan: Any, asked: Any) -> None:
     from ..evaluation.report.writing import write_report
 
-    print("Writing the report: its figures take up to a minute, longer on a busy machine.", file=sys.stderr)
+    print("Writing the report: its figures take up to a minute, longer if the machine is busy.", file=sys.stderr)
     page, claims = write_report(store, options.out, plan, asked)
     if options.json:
         about = {"report": str(page.resolve()), "seeds": plan.seeds, "quick": plan.quick}

@@ -188,7 +188,7 @@ def _bits(size: int, clicks: Sequence[bool | int], examined: int | None) -> Answ
         wrong = True
     if wrong:
         some = clicks[: size + 1] if isinstance(clicks, list) else clicks  # shorten what may have a million entries
-        raise Refused(422, f"clicks must be at most {size} of 0 and 1, not {some!r:.80}")
+        raise Refused(422, f"clicks must be 0 or 1 for each place, at most {size} of them, not {some!r:.80}")
     looked = len(clicks) if examined is None else _whole("examined", examined, 0, len(clicks))
     bits: Bools = np.zeros(size, np.bool_)
     bits[:looked] = np.array(clicks[:looked], np.bool_)

@@ -434,7 +434,7 @@ class LearnerState:
         if self._end_window is None:
             with _compile_lock:  # in one thread: others wait, and report nothing
                 if self._end_window is None:
-                    with announcing(f"what {self.learner_class.__name__} does now and then"):
+                    with announcing(f"what {self.learner_class.__name__} does only now and then"):
                         self._end_window = call_end_window.bind(self.learner, Visit(1, features=self.unknown))
         return self._end_window
 

@@ -42,7 +42,7 @@ def announcing(what: str, clock: Callable[[], float] = time.monotonic) -> Iterat
         if now - (printed[-1] if printed else began[0]) <= _DELAY or (printed and not shown):
             return
         printed.append(now)
-        words = f"steadyrank: compiling {what}, once on this machine: up to a minute, longer on a busy machine"
+        words = f"steadyrank: compiling {what}, once on this machine: up to a minute, longer if it is busy"
         # a line with a running time, in place of a progress bar
         sys.stderr.write(f"\r\x1b[K{words} ({now - began[0]:.0f} s) ..." if shown else f"{words} ...\n")
         sys.stderr.flush()

@@ -152,6 +152,13 @@ def re_ranker(length, seed=0, **own):
     return ReRanker.create(Problem(PLACES, length, seed=seed), **own)
 
 
+@pytest.mark.interpreted
+def test_it_learns_without_compiled_code():
+    collection = sr.Collection(5, secret=b"0123456789abcdef")
+    visit(collection, np.random.default_rng(0), 60)
+    assert collection.rank("query 0", DOCS).items[0] == "d3"
+
+
 def test_lists_are_those_of_a_slow_reference():
     length, n, rng = 4, 12, np.random.default_rng(3)
     ranker, slow = re_ranker(length, memory=64.0, attention=[1.0] * length), SlowReRanker(3.0, 64.0)

@@ -77,7 +77,7 @@ def slots_for(count: int, least: int) -> int:
 @no_refcount
 def mixed(first, second):
     """Hash of two numbers below 2^31 and 2^53. No sum exceeds 63 bits, so interpreted code gives the same value."""
-    product = first * 0x1E3779B1 + (second & LOW) * 0x45EBCA6B + (second >> 30) * 0x2545F491
+    product = np.int64(first) * 0x1E3779B1 + (second & LOW) * 0x45EBCA6B + (second >> 30) * 0x2545F491
     return product >> 32 ^ product >> 15
 
 

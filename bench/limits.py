@@ -15,7 +15,7 @@ one of the list, and its clicks are hidden, in 15 % of the visits (docs/limits.m
 loses to the users of both is what learners lose.
 
 `hidden`: so many hidden clicks on the best item keep it out of the lists of any learner with this honest regret
-(docs/hidden-clicks.md). Beside the least that each learner loses by the proof is what it loses.
+(docs/limits.md). Beside the least that each learner loses by the proof is what it loses.
 
 `after`: an attacker who may hide 100 clicks on the best items hides some of them long after the start, when these
 items are tried again. In which round the last click is hidden, and how long after it lists still lose more than

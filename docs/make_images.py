@@ -1,19 +1,23 @@
 """The pictures of README and docs: python docs/make_images.py [results].
 
-From a finished report, from what `make bench` left in build/bench, and from three learners under one attack.
+From a finished report, from what `make bench` left in build/bench, from evidence/frontier.json, and from three
+learners under one attack.
 """
 
 import pathlib
 import sys
 
+import polars as pl
 from matplotlib.axes import Axes
+from write_numbers import load_evidence
 
 import steadyrank as sr
-from steadyrank.evaluation.report.figures import name_ends, panel
+from steadyrank.evaluation.report.figures import frontier, name_ends, panel
 from steadyrank.evaluation.report.style import line_style
+from steadyrank.evaluation.studies.frontier import HORIZON as HIDDEN_OF
 
 BENCHES = ["peers", "scaling-us", "scaling-thompson"]
-FIGURES = ["corruption-yelp-pizza-moderate", "when", "estimators-0.1", "frontier-movielens-sparse"]
+FIGURES = ["corruption-yelp-pizza-moderate", "when", "estimators-0.1"]
 HEIGHT, WIDTH = 2.9, 6.6  # inches
 HORIZON, FALSE = 40_000, 6_000
 
@@ -53,12 +57,21 @@ def attack() -> str:
     return panel("attack", draw, height=HEIGHT, width=WIDTH)
 
 
+def hidden_clicks(world: str) -> str:
+    """Regret of the learners of the study `frontier` by the clicks that may be hidden, in one world."""
+    cells = [cell for cell in load_evidence()["frontier"]["cells"] if cell["profile"] == world]
+    columns = {name: [cell[name] for cell in cells] for name in ("who", "regret")}
+    hidden = [round(cell["rate"] * HIDDEN_OF) for cell in cells]
+    rows = pl.DataFrame(columns | {"hidden": hidden, "mark": HIDDEN_OF, "horizon": HIDDEN_OF})
+    return frontier(f"frontier-{world}-sparse", rows.sort("who", "hidden"), f"{world}, sparse")
+
+
 def main() -> None:
     """Write each figure with a light background of its own."""
     results = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "results")
     sources = {name: results / "report" / "figures" / f"{name}.svg" for name in FIGURES}
     sources |= {name: pathlib.Path("build", "bench", f"{name}.svg") for name in BENCHES}
-    pictures = {"attack": attack()}
+    pictures = {"attack": attack(), "frontier-movielens-sparse": hidden_clicks("movielens")}
     for name, source in sources.items():
         if source.exists():
             pictures[name] = source.read_text()

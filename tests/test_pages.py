@@ -111,12 +111,6 @@ NOT_FROM_EVIDENCE = {
         ),
         ("| people | forged | `ClientTrust` alone | and `ClickLimit` | and `Plausible` |", "bench/forged_clicks.py"),
     ],
-    "hidden-clicks.md": [
-        (
-            "| world | learner | r | clicks enough by the proof | lost at least | clicks that were hidden | lost |",
-            "bench/limits.py",
-        ),
-    ],
     "limits.md": [
         (
             "| world | learner | lost in A | lost in B | together at least | together as a multiple "
@@ -126,6 +120,10 @@ NOT_FROM_EVIDENCE = {
         (
             "| false visits | sampler told their share and what they click | sampler told their share "
             "| `SteadyRank`, told nothing | its regret over that of the sampler told the share |",
+            "bench/limits.py",
+        ),
+        (
+            "| world | learner | r | clicks enough by the proof | lost at least | clicks that were hidden | lost |",
             "bench/limits.py",
         ),
     ],

@@ -150,7 +150,7 @@ def every_parser(parser, name="steadyrank"):
                 yield from every_parser(sub, f"{name} {one}")
 
 
-@pytest.mark.parametrize(("name", "parser"), list(every_parser(cli._parser()[0])))
+@pytest.mark.parametrize(("name", "parser"), list(every_parser(cli._parser())))
 def test_help_of_every_command_is_complete_and_names_defaults_that_mean_something(name, parser):
     assert parser.description
     for action in parser._actions:

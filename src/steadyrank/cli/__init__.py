@@ -5,7 +5,7 @@ import difflib
 import itertools
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ..core.version import __version__
@@ -39,10 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0, 2 for bad input, 3 for a limit exceeded, 130 when interrupted, 141 for a broken pipe.
     """
-    parser, commands = _parser()
-    options, unknown = parser.parse_known_args(arguments)
+    options, unknown = _parser().parse_known_args(arguments)
     if unknown:
-        _refuse(commands[options.command], unknown)
+        _refuse(options.parsers[options.command], unknown)
     try:
         code: int | None = options.run(options)
         sys.stdout.flush()
@@ -95,8 +94,7 @@ def _refuse(command: argparse.ArgumentParser, unknown: Sequence[str]) -> NoRetur
     command.exit(2, f"{command.prog}: unknown argument {' '.join(unknown)}{hint}\n")
 
 
-def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
-    """The parser, and that of each command by its name."""
+def _parser() -> _Parser:
     parser = _Parser(
         prog="steadyrank",
         description="Learn rankings from clicks, some of which are false.",
@@ -107,4 +105,5 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in _COMMANDS:
         module.add(commands)
-    return parser, commands.choices
+    parser.set_defaults(parsers=commands.choices)
+    return parser

@@ -244,6 +244,7 @@ NOT_FROM_EVIDENCE = {
         ("| pairs a second | 1 worker | 2 | 4 | 8 |", "timing: bench/workers.py"),
         ("| one busy board | 1 worker | 8 workers |", "timing: bench/workers.py"),
         ("| | 1 worker | 8 workers |", "timing: bench/workers.py"),
+        ("| aim | found | why |", "what the tables around it say"),
         ("| what | found | how |", "tests/test_owners.py, bench/workers.py"),
         ("| | figure | where it is from |", "timing: bench/workers.py"),
     ],

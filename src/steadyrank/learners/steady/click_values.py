@@ -40,7 +40,8 @@ STEPS = 20  # iterations of a fit
 DOUBT = 2.0  # items that the initial variance of items counts for
 STEEPEST, GENTLE = 2.0, 4.0  # largest slope; prior weight of the slope 0
 GROWN = 16  # laws are refitted when there are a 16th more outcomes or clicks
-HEAVY = 10.0  # most that a late outcome counts, to stand for those still missing
+LONGEST = 1.0  # longest mean delay, in multiples of the rounds so far
+HALVINGS = 30  # bisection steps of its fit
 LISTED, EACH = 16, 4  # candidates of lists: LISTED, plus EACH per place
 FEW_ALLOWED = 2  # if fewer are allowed than so many times the places, candidates are chosen for this list alone
 DRAWN_BY = 0.5  # most deviations of a draw: the better of 0.5 and 1 in bench/outcomes.py
@@ -285,21 +286,43 @@ def learn_value(values, k):
 
 
 @no_refcount
+def known_share(mean, t):
+    """Share of the late outcomes of t rounds that are known by now, for exponential delays with this mean."""
+    return 1.0 + mean / t * math.expm1(-t / mean)
+
+
+@no_refcount
+def known_delay(mean, t):
+    """Mean delay of the outcomes that are known by now, truncated as in `known_share`."""
+    missed = math.exp(-t / mean)
+    once = mean - missed * (t + mean)
+    twice = 2.0 * mean * mean - missed * (t * t + 2.0 * t * mean + 2.0 * mean * mean)
+    return (once - twice / t) / known_share(mean, t)
+
+
+@no_refcount
 def learn_delay(values, t):
     """Fit the delays of outcomes, after t rounds.
 
-    Outcomes that come d rounds late are known only for the rounds before t - d, so each counts for
-    t / (t - d) of them (Horvitz and Thompson 1952).
+    Outcomes that come d rounds late are known only for the rounds before t - d. The likeliest mean of an exponential
+    law is the one for which the known ones would be as late as they are on average; at most LONGEST times the rounds.
     """
     at_once, later, rounds = values.late[0, 0], 0.0, 0.0
     for place in range(1, DELAYS):
-        count = values.late[place, 0]
-        if count > 0.0:
-            delay = values.late[place, 1] / count
-            weight = min(t / max(t - delay, 1.0), HEAVY)
-            later += weight * count
-            rounds += weight * values.late[place, 1]
-    values.delay[LATE] = rounds / later if later > 0.0 else 0.0
+        later += values.late[place, 0]
+        rounds += values.late[place, 1]
+    values.delay[LATE] = 0.0
+    if later > 0.0:
+        span = max(t - values.tally[BEGUN], 1.0)
+        low, high = 0.0, LONGEST * span
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            if known_delay(middle, span) < rounds / later:
+                low = middle
+            else:
+                high = middle
+        values.delay[LATE] = high
+        later /= known_share(high, span)
     values.delay[AT_ONCE] = at_once / (at_once + later) if at_once + later > 0.0 else 1.0
 
 

@@ -226,7 +226,7 @@ class SteadyRank(NamedTuple):
     revisit: float
 
     live = True
-    VERSION = 13  # of the memory
+    VERSION = 14  # of the memory
 
     @classmethod
     def create(

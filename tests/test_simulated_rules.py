@@ -111,7 +111,7 @@ def test_regret_is_against_the_best_list_under_the_same_rules():
     ("rules", "settings", "words"),
     [
         ({"pins": {"9": 1}}, {}, "unknown item '9'"),
-        ({"include": {"new": {"new": True}}}, {}, "nothing is new"),
+        ({"include": {"new": {"new": True}}}, {}, "no item is new"),
         ({"exclude": ["1"]}, {"users": "DriftingCascade"}, "DriftingCascade do not"),
         ({"exclude": ["1"]}, {"learner": "Oracle"}, "Oracle is not live"),
         ({"pins": {"1": 1}, "exclude": ["1"]}, {}, "contradict"),

@@ -19,7 +19,7 @@ _LONGEST_HOST = 300
 _FORWARDED = "x-forwarded-"  # prefix of headers that proxies add; `read_headers` keeps it as a marker for all of them
 _PROXIES = frozenset(
     ["forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip"]
-    + ["true-client-ip", "cf-connecting-ip", "fastly-client-ip", _FORWARDED]
+    + ["true-client-ip", "cf-connecting-ip", "fastly-client-ip"]
 )
 _PAGES = ("origin", "referer", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")  # browsers send these
 _FETCHES = ("node", "undici")  # user agents of Node's `fetch`, which sends one of these headers: sec-fetch-mode
@@ -78,8 +78,8 @@ def _is_local_host(host: str) -> bool:
 
 
 def _is_proxied(headers: Mapping[str, str]) -> bool:
-    """Return whether a request came through a proxy, judged by its headers, as `read_headers` returns them."""
-    return not _PROXIES.isdisjoint(headers)
+    """Return whether a request came through a proxy, judged by its headers."""
+    return any(name in _PROXIES or name.startswith(_FORWARDED) for name in headers)
 
 
 def _is_browser(headers: Mapping[str, str]) -> bool:

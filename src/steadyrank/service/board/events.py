@@ -73,10 +73,10 @@ class ListShown(_OfList, frozen=True, tag="shown"):
 
 
 class ListsShown(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="lists"):
-    """Lists of `size` items that one worker gave out, one after another, as `ListShown` would say of each.
+    """Several lists of `size` items, given out by one worker in succession; each stands for a `ListShown`.
 
-    On a busy board an event for each would cost more than the list. Columns: a number of 8 bytes for each list, slots
-    of 4 bytes, lowest byte first.
+    On a busy board an event per list would cost more than the list. Stored as columns: 8 bytes per list, and slots of
+    4 bytes, little-endian.
     """
 
     size: int
@@ -86,8 +86,8 @@ class ListsShown(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fi
     base: bytes
     ranking: bytes
     time: bytes
-    note: list[tuple[int, int, float]] = []  # which list, which place of its note, and what is there
-    client: bytes = b""  # empty: of all lists nobody
+    note: list[tuple[int, int, float]] = []  # (list, place in its note, value)
+    client: bytes = b""  # empty: all lists are anonymous
     cohorts: list[dict[str, int]] = []  # empty: none
     features: list[Known] = []  # empty: nothing is known
 
@@ -108,7 +108,7 @@ class ListsShown(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fi
         return int.from_bytes(self.key[:8], "little")
 
     def clients(self) -> list[int]:
-        """Of each list the number of its client."""
+        """The client number of each list."""
         return numbers(self.client).tolist() if self.client else [ANYONE] * len(self)
 
     def slots(self) -> Ints:
@@ -116,7 +116,7 @@ class ListsShown(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fi
         return np.frombuffer(self.ranking, "<u4").astype(np.int64).reshape(-1, self.size)
 
     def each(self) -> Iterator[ListShown]:
-        """One list after the other."""
+        """Iterate over the lists as single events."""
         notes: list[list[tuple[int, float]]] = [[] for _ in range(len(self))]
         for number, place, value in self.note:
             notes[number].append((place, value))
